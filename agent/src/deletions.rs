@@ -7,8 +7,10 @@
 use crate::fault;
 use anyhow::{Result, bail};
 use host::tree;
+use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
@@ -31,6 +33,8 @@ pub struct Deletions {
 struct SharedState {
     state: Mutex<State>,
     has_ended: Condvar,
+    /// Is notified when the thread has nothing left to delete.
+    idle: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -39,8 +43,10 @@ struct State {
     pending: BTreeMap<PathBuf, Arc<AtomicU64>>,
     /// Why the last deletion of a folder has failed.
     failed: BTreeMap<PathBuf, String>,
-    /// The folders whose deletion was asked for while it took long.
-    awaited: BTreeSet<PathBuf>,
+    /// The folders whose deletion was asked for while it took long, with their units.
+    awaited: BTreeMap<PathBuf, Uuid>,
+    /// The units of which such a deletion has ended.
+    ended: BTreeSet<Uuid>,
     /// Whether the thread runs.
     is_running: bool,
 }
@@ -71,11 +77,12 @@ impl Deletions {
         }
     }
 
-    /// Deletes what is left of a folder, and waits for that a moment ([`WAIT`]).
+    /// Deletes what is left of a folder of the unit, and waits for that a moment ([`WAIT`]).
     ///
     /// # Errors
-    /// While it is being deleted, with the progress; or why it could not be deleted.
-    pub fn require_deleted(&self, folder: &Path) -> Result<()> {
+    /// While it is being deleted, with the progress: [`Deletions::take_ended`] has the unit later. Or why it could not be
+    /// deleted.
+    pub fn require_deleted(&self, unit: Uuid, folder: &Path) -> Result<()> {
         self.start(folder.to_owned());
         let state = lock(&self.state);
         let is_pending = |state: &mut State| state.pending.contains_key(folder);
@@ -83,12 +90,28 @@ impl Deletions {
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let deleted = state.pending.get(folder).map(|deleted| deleted.load(Ordering::Relaxed));
         if let Some(deleted) = deleted {
-            state.awaited.insert(folder.to_owned());
+            state.awaited.insert(folder.to_owned(), unit);
             bail!("{} is being deleted: {deleted} files so far", folder.display());
         }
         match state.failed.remove(folder) {
             Some(why) => bail!("cannot delete {}: {why}", folder.display()),
             None => Ok(()),
+        }
+    }
+
+    /// The units of which [`Deletions::require_deleted`] has failed because a deletion took long, and has ended since the
+    /// last call, with or without success.
+    pub fn take_ended(&self) -> BTreeSet<Uuid> {
+        std::mem::take(&mut lock(&self.state).ended)
+    }
+
+    /// Completes when nothing is being deleted any more. What could not be deleted is logged and left.
+    pub async fn wait_until_idle(&self) {
+        let mut idle = pin!(self.state.idle.notified());
+        idle.as_mut().enable(); // before the look, so that an end after it is noticed
+        let is_running = lock(&self.state).is_running;
+        if is_running {
+            idle.await;
         }
     }
 }
@@ -103,6 +126,7 @@ fn run(shared: &SharedState, ended: &Notify) {
                 Some(next) => next,
                 None => {
                     state.is_running = false;
+                    shared.idle.notify_waiters();
                     return;
                 }
             }
@@ -110,14 +134,15 @@ fn run(shared: &SharedState, ended: &Notify) {
         let outcome = tree::remove_counting(&folder, &deleted);
         let mut state = lock(shared);
         state.pending.remove(&folder);
-        let is_awaited = state.awaited.remove(&folder);
+        let awaited = state.awaited.remove(&folder);
+        state.ended.extend(awaited);
         if let Err(error) = outcome {
             tracing::warn!("cannot delete {}: {error}", folder.display());
             state.failed.insert(folder, error.to_string());
         }
         drop(state);
         shared.has_ended.notify_all();
-        if is_awaited {
+        if awaited.is_some() {
             ended.notify_one();
         }
     }
@@ -138,11 +163,12 @@ mod tests {
         let (folder, deletions) = (machine.path().join("removed"), Deletions::new(Arc::default()));
         fs::create_dir_all(folder.join("a/b")).expect("made");
         deletions.start(folder.clone());
-        deletions.require_deleted(&folder).expect("it is deleted within the wait");
+        deletions.require_deleted(Uuid(7), &folder).expect("it is deleted within the wait");
         assert!(!folder.exists());
         fs::write(machine.path().join("file"), "").expect("written");
         let impossible = machine.path().join("file/removed");
-        let error = deletions.require_deleted(&impossible).expect_err("it cannot be seen").to_string();
+        let error =
+            deletions.require_deleted(Uuid(7), &impossible).expect_err("it cannot be seen").to_string();
         assert!(error.contains("file/removed"), "{error}");
     }
 
@@ -156,10 +182,20 @@ mod tests {
             state.pending.insert(folder.clone(), Arc::new(AtomicU64::new(300_000)));
             state.is_running = true; // by a thread that still works
         }
-        let error = deletions.require_deleted(&folder).expect_err("it takes long").to_string();
+        let error = deletions.require_deleted(Uuid(7), &folder).expect_err("it takes long").to_string();
         assert!(error.contains("removed") && error.contains("300000"), "{error}");
-        run(&deletions.state, &ended);
+        assert!(deletions.take_ended().is_empty(), "it is not deleted yet");
+        {
+            // the thread ends while it is waited for
+            let mut idle = pin!(deletions.wait_until_idle());
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(idle.as_mut().poll(&mut context).is_pending());
+            run(&deletions.state, &ended);
+            idle.await;
+        }
         ended.notified().await;
-        deletions.require_deleted(&folder).expect("it is deleted");
+        assert_eq!(deletions.take_ended(), BTreeSet::from([Uuid(7)]), "its recall can be confirmed");
+        assert!(deletions.take_ended().is_empty(), "once");
+        deletions.require_deleted(Uuid(7), &folder).expect("it is deleted");
     }
 }

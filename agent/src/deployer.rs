@@ -328,20 +328,6 @@ impl Deployer {
         let folders = folders_in(&self.machine.join(REMOVED_DIR))?;
         Ok(folders.into_iter().filter(is_meant).map(|folder| folder.root().to_path_buf()).collect())
     }
-
-    /// Deletes the folders of removed units that are not deleted yet. What cannot be deleted is logged and left. For a Dead
-    /// machine, whose units do not wait for this.
-    pub fn delete_removed(&self) {
-        let folders = self.removed_folders(None).unwrap_or_else(|error| {
-            tracing::warn!("{error:#}");
-            Vec::new()
-        });
-        for folder in folders {
-            if let Err(error) = tree::remove(&folder) {
-                tracing::warn!("cannot delete {}: {error}", folder.display());
-            }
-        }
-    }
 }
 
 /// Whether the unit agent may run: it has not finished, and the unit is not being recalled.

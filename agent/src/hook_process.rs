@@ -313,9 +313,10 @@ impl CharmRunner {
         let context = session.context();
         let module = log_module::of_run(&context.unit, &Activity::from(&run.operation));
         let lowest = context.model.logging.level_of(&module);
+        let output_bytes_max = context.output_bytes_max();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
-            writes.action.process = process_result(&run_folder, &exit);
+            writes.action.process = process_result(&run_folder, &exit, output_bytes_max);
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.

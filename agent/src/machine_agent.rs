@@ -163,6 +163,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         for claim in self.deployments.claims()? {
             self.deployments.delete(claim.unit, &claim.folder).await?;
         }
+        self.deployments.wait_until_deleted().await;
         let mut outage = Outage::default();
         while let Err(error) = self.api.handle(ReportUninstalled).await {
             // the record of the machine is removed already, and its token with it
@@ -395,6 +396,9 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
         let mut steps = plan(assigned, &keys, &found);
         if let Some(view) = view {
             let open = view.recalls.iter().copied().chain(steps.iter().filter_map(recalled)).collect();
+            for unit in self.deployments.take_deleted() {
+                self.obstructed.borrow_mut().retry_now(unit);
+            }
             let due = self.obstructed.borrow_mut().due(&open, self.clock.since_boot_ms());
             steps.retain(|step| recalled(step).is_none_or(|unit| due.contains(&unit)));
             let open_and_due = view.recalls.intersection(&due).copied().collect();

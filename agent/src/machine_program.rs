@@ -155,10 +155,9 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
-    let machine_agent = || {
-        let clock = HostClock::new(&dir.join(reboot_request::BOOT_FILE));
-        MachineAgent::new(client.clone(), UnitSupervisor::new(deployer.clone()), clock)
-    };
+    // One for the whole process: two supervisors would delete the same folders at the same time.
+    let clock = HostClock::new(&dir.join(reboot_request::BOOT_FILE));
+    let machine_agent = MachineAgent::new(client, UnitSupervisor::new(deployer.clone()), clock);
     sd_notify::send(NotifyState::Ready);
     // also for a Dead machine: after a reboot, the services of its units cannot be stopped without their
     // template
@@ -171,9 +170,9 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
             Err(error) => tracing::warn!("cannot list the units, socket folders are not examined: {error:#}"),
         }
         reboot::complete(&dir, &deployer).await?;
-        let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
+        let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
-            () = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
+            () = machine_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);
@@ -190,8 +189,7 @@ pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> 
     }
     tracing::info!("this machine is Dead: uninstalling its agent");
     let uninstalled = async {
-        machine_agent().uninstall_units().await?;
-        deployer.delete_removed();
+        machine_agent.uninstall_units().await?;
         if services == Supervision::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
     };
     tokio::select! {

@@ -14,7 +14,7 @@ use host::file::read_regular_text;
 use host::log_tail;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
-use state::terms::health::{Fault, Limit, LockHolder, UnitHealth, bounded_line};
+use state::terms::health::{Fault, Limit, LockHolder, LockHolders, UnitHealth, bounded_line};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -44,15 +44,21 @@ pub fn observe(folder: &UnitFolder) -> UnitHealth {
     let mut set_aside: Vec<String> = names.filter(|name| is_set_aside(name)).collect();
     set_aside.sort();
     let fault = full_disk(folder.root()).or_else(|| unwritable(folder.root()));
-    UnitHealth { exit: None, fault, set_aside, lock_holder: foreign_lock_holder(folder) }.bounded()
+    UnitHealth { exit: None, fault, set_aside, lock_holders: foreign_lock_holders(folder) }.bounded()
 }
 
-/// The process that holds a hook lock under which the unit runs its hooks, unless it is an agent or a shim. Hooks wait for
-/// it as long as it lives. A process whose program may not be read is not named: those of agents may not, by ordinary
-/// users.
-fn foreign_lock_holder(folder: &UnitFolder) -> Option<LockHolder> {
-    let locks = [folder.machine(), folder.root().to_path_buf()].map(|at| at.join(HOOK_LOCK));
-    let holder = locks.iter().find_map(|lock| host::lock::holder(lock))?;
+/// The processes that hold the hook locks under which the unit can run its hooks, unless they are agents or shims. Hooks
+/// wait for one of them as long as it lives. A process whose program may not be read is not named: those of agents may not,
+/// by ordinary users.
+fn foreign_lock_holders(folder: &UnitFolder) -> LockHolders {
+    LockHolders {
+        machine: foreign_lock_holder(&folder.machine().join(HOOK_LOCK)),
+        unit: foreign_lock_holder(&folder.file(HOOK_LOCK)),
+    }
+}
+
+fn foreign_lock_holder(lock: &Path) -> Option<LockHolder> {
+    let holder = host::lock::holder(lock)?;
     let program = holder.program()?;
     let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_own = [AGENT_PROGRAM, HOOK_PROGRAM].iter().any(|own| name.starts_with(own));
@@ -102,11 +108,14 @@ mod tests {
         let machine = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::in_machine(machine.path(), "unit-web-0");
         fs::create_dir_all(folder.root()).expect("made");
-        for at in [folder.machine(), folder.root().to_path_buf()] {
-            assert_eq!(observe(&folder).lock_holder, None);
+        let program = std::env::current_exe().expect("it has a path").display().to_string();
+        let this = Some(LockHolder { pid: std::process::id(), program });
+        let machine = LockHolders { machine: this.clone(), unit: None };
+        let unit = LockHolders { machine: None, unit: this };
+        for (at, expected) in [(folder.machine(), machine), (folder.root().to_path_buf(), unit)] {
+            assert_eq!(observe(&folder).lock_holders, LockHolders::default());
             let lock = host::lock::Lock::take(&at.join(HOOK_LOCK), "a test").expect("opened").expect("free");
-            let program = std::env::current_exe().expect("it has a path").display().to_string();
-            assert_eq!(observe(&folder).lock_holder, Some(LockHolder { pid: std::process::id(), program }));
+            assert_eq!(observe(&folder).lock_holders, expected);
             drop(lock);
         }
     }

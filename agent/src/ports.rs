@@ -24,6 +24,7 @@ use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
 use state::unit::snapshot::Snapshot;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::future::Future;
 use std::sync::Arc;
@@ -188,6 +189,11 @@ pub trait Deployments {
     /// Verifies that no folder here belongs to the unit, quarantined ones included. Fails if one does, or if a folder
     /// cannot be identified, or what is left of its recalled folder cannot be deleted.
     fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()>;
+    /// The units for which [`Deployments::verify_absent`] has failed because the deletion of a large folder took long, and
+    /// whose deletion has ended since the last call. [`Deployments::changed`] has completed then.
+    fn take_deleted(&self) -> BTreeSet<Uuid>;
+    /// Completes when no folder is being deleted any more.
+    fn wait_until_deleted(&self) -> impl Future<Output = ()>;
     /// Whether the folder may be deleted: its agent has finished with the agreement of the controller, or the
     /// unit is being recalled, or no agent has run in the folder.
     fn is_finished(&self, folder: &Self::Folder) -> bool;

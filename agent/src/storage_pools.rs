@@ -451,4 +451,31 @@ mod tests {
         assert!(!Path::new(&location).exists());
         pools.release_all_storage().await.unwrap();
     }
+
+    /// Services of a charm run as other users; the agent has a umask that keeps them out of its other files.
+    #[tokio::test(flavor = "current_thread")]
+    async fn every_user_may_enter_the_folders_of_storage_whatever_the_umask_is() {
+        const RESTRICTED: &str = "PINTLE_TEST_STORAGE_MODES";
+        if let Some(data) = std::env::var_os(RESTRICTED) {
+            nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+            let data = PathBuf::from(data);
+            let location = StoragePools::new(&data).provide_storage(&id(), &storage(1)).await.unwrap();
+            create_public(&data.join("srv/cache/0")).unwrap();
+            let made = ["srv", "srv/cache", "srv/cache/0"].map(|path| data.join(path));
+            let above = Path::new(&location).ancestors().take_while(|path| **path != data);
+            for path in above.map(Path::to_owned).chain(made) {
+                assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o755, "{}", path.display());
+            }
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let restricted = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg("storage_pools::tests::every_user_may_enter_the_folders_of_storage_whatever_the_umask_is")
+            .env(RESTRICTED, dir.path())
+            .output()
+            .unwrap();
+        assert!(restricted.status.success(), "{restricted:?}");
+        assert!(String::from_utf8_lossy(&restricted.stdout).contains("1 passed"), "{restricted:?}");
+    }
 }

@@ -9,6 +9,7 @@
 //! Started by `pintle-agent unit`, and by the simulator.
 
 mod agent_state;
+mod charm_error;
 mod end;
 mod fetch;
 mod leadership;
@@ -18,6 +19,7 @@ mod volatile_state;
 mod watcher;
 
 pub use agent_state::AgentState;
+use charm_error::CharmError;
 pub use end::UnitAgentEnd;
 pub use fetch::no_response_in_time;
 
@@ -41,7 +43,7 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -53,8 +55,8 @@ pub struct UnitAgent<S, A, H, C> {
     pub shared: AgentState<S, A, C>,
     charms: H,
     commands: RequestedCommands,
-    /// Why a lost charm cannot be fetched again; the next run that needs it fails for this reason.
-    charm_error: RefCell<Option<FailureReason>>,
+    /// Why a lost charm cannot be fetched again.
+    charm_error: CharmError,
 }
 
 /// The process of a run at its closed gate, and the context that it was started with.
@@ -70,7 +72,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let (storage, api, charms, clock) = ports;
         let commands = RequestedCommands::default();
         let shared = AgentState::new(storage, api, clock, local, view);
-        UnitAgent { shared, charms, commands, charm_error: RefCell::default() }
+        UnitAgent { shared, charms, commands, charm_error: CharmError::default() }
     }
 
     /// Adds the queue of commands that processes on the machine request.
@@ -113,12 +115,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// The facts of the agent's environment on which the decision loop bases its decisions.
     fn now(&self, holds_hook_lock: bool) -> Now {
-        let charm = match (self.is_charm_missing(), self.charm_error.borrow().is_some()) {
-            (false, _) => CharmOnDisk::Complete,
-            (true, false) => CharmOnDisk::Missing,
-            (true, true) => CharmOnDisk::Unavailable,
-        };
+        let charm = self.charm_error.observe(self.is_charm_missing());
         Now { holds_hook_lock, charm, commands: self.commands.oldest(), ..self.shared.now() }
+    }
+
+    /// Whether the charm is to be fetched before a run starts.
+    fn is_lost_again(&self) -> bool {
+        self.charm_error.observe(self.is_charm_missing()) == CharmOnDisk::Missing
     }
 
     fn is_charm_missing(&self) -> bool {
@@ -158,6 +161,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     continue;
                 }
                 Act::Start(run) => {
+                    // an action that was started is not run again: a charm that was lost since the decision is fetched
+                    // before the start is stored
+                    if run.operation.runs_charm() && self.is_lost_again() {
+                        continue;
+                    }
                     let saving = shared.save_if_unchanged(saves, Event::Started(run.clone()));
                     let (gated, is_saved) = tokio::join!(biased; self.start_gated(&run), saving);
                     if is_saved? {
@@ -185,6 +193,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 }
                 Act::Wait(wait) => {
                     drop(lock.take());
+                    self.charm_error.clear();
                     shared.set_wait_causes(wait.causes);
                     shared.wait_for_change(wait.until_ms).await;
                     continue;
@@ -347,7 +356,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// Saves the outcome and all its effects as one record.
     async fn save_outcome(&self, run: &Run, result: HookResult, started_ms: u64) -> Result<(), DiskError> {
         let shared = &self.shared;
-        let (now, exit) = (shared.now(), result.exit.clone());
+        let (now, exit) = (shared.now(), outcome::counted_exit(&shared.local(), run, &result));
+        if exit != result.exit {
+            tracing::warn!("a program of the charm was deleted while the hook ran: it runs again");
+        }
         let duration_ms = now.since_boot_ms.saturating_sub(started_ms);
         shared
             .save_with(|local| {
@@ -380,7 +392,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let mut backoff = LINK_BACKOFF;
         loop {
             if let Some(installed) = self.try_install(charm).await {
-                self.charm_error.take();
+                self.charm_error.clear();
                 return installed;
             }
             self.shared.pause(&mut backoff).await;
@@ -414,7 +426,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             Some(installed) => {
                 backoff.reset();
                 let is_missing = || self.is_charm_missing().then_some(FailureReason::CharmMissing);
-                self.charm_error.replace(installed.map_or_else(|why| Some(why.into()), |()| is_missing()));
+                self.charm_error.set(installed.map_or_else(|why| Some(why.into()), |()| is_missing()));
             }
             None => {
                 let delay_ms = spread_ms(backoff, &shared.clock);

@@ -23,7 +23,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -198,7 +198,15 @@ impl Deployments for UnitSupervisor {
         self.deployer
             .removed_folders(Some(unit))?
             .iter()
-            .try_for_each(|left| self.deletions.require_deleted(left))
+            .try_for_each(|left| self.deletions.require_deleted(unit, left))
+    }
+
+    fn take_deleted(&self) -> BTreeSet<Uuid> {
+        self.deletions.take_ended()
+    }
+
+    async fn wait_until_deleted(&self) {
+        self.deletions.wait_until_idle().await;
     }
 
     fn is_finished(&self, folder: &UnitFolder) -> bool {

@@ -11,6 +11,7 @@ use api::{AgentConfig, AgentKind};
 use hook_client::shim::SHIM_PID;
 use host::file::write_atomic_unsynced;
 use host::process::Process;
+use host::tree;
 use state::charm::StorageType;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::storage::{MachineAttachment, MachineStorage, StorageId, StoragePool};
@@ -134,13 +135,13 @@ fn what_is_mounted_in_the_folder_of_a_unit_is_not_deleted_with_it() {
         fs::rename(folder.root(), &removed).expect("moved");
         let mounted = removed.join("charm/mnt");
         bind(&mounted);
-        deployer.delete_removed();
+        tree::remove(&removed).expect_err("it is mounted");
         assert_eq!(fs::read_to_string(share.join("file")).expect("it is kept"), "precious");
         let left = deployer.removed_folders(Some(unit)).expect("listed");
         assert!(left.iter().eq([&removed]));
         assert!(deployer.removed_folders(Some(Uuid(7))).expect("listed").is_empty(), "of another unit");
         unbind(&mounted);
-        deployer.delete_removed();
+        tree::remove(&removed).expect("nothing is mounted");
         assert!(!removed.exists());
     });
 }

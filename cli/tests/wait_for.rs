@@ -44,9 +44,9 @@ async fn a_query_that_holds_ends_the_wait_and_one_that_never_does_times_out() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_query_that_cannot_be_evaluated_is_a_usage_error() {
+async fn a_query_that_cannot_be_evaluated_fails_as_in_juju() {
     for query in ["status==", "colour==1"] {
-        assert_eq!(code(&["application", "ledger", "--query", query]).await, Err(2), "{query}");
+        assert_eq!(code(&["application", "ledger", "--query", query]).await, Err(1), "{query}");
     }
 }
 

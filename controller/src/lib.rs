@@ -40,6 +40,7 @@ mod recent_claims;
 pub mod request_dispatch;
 pub mod required_file;
 pub mod secret_keys;
+mod secret_plaintext;
 pub mod server;
 mod shared_files;
 mod shared_presence;

@@ -42,12 +42,15 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The documents of one batch, some 200 KiB: as many as in a page of a list.
 const BATCH_DOCUMENTS: usize = 200;
 /// The bytes of the documents of one batch, unless it is a single one. With keys and prefix this is less than what etcd
 /// accepts in one transaction (1.5 MiB).
 const BATCH_BYTES: usize = 1 << 20;
+/// How long a start waits for an etcd that a migration has left: etcd answers in milliseconds if it can be used.
+const LEFT_STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The findings that the error of a damaged store names.
 const FINDINGS_SHOWN: usize = 3;
 
@@ -300,11 +303,44 @@ impl LeftStore {
     }
 }
 
-/// Completes a migration to a database that has died after the exchange: marks the old store in etcd as left. Nothing to do
-/// if there was none. A start calls it, whose store is in use.
+/// A migration has died before it marked the old store in etcd as left, and another controller has opened that store since.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "another controller has opened the store in etcd that this data folder has left\n\
+     hint: stop that controller; then delete {file} to use the database, or put the folder store.old-etcd back in the \
+     place of store to use that store"
+)]
+pub struct LeftStoreInUse {
+    /// The file that states how that etcd is reached.
+    pub file: String,
+}
+
+/// Completes a migration to a database that has died after the exchange, at a start whose store that is, before it is opened:
+/// two controllers could otherwise change their models differently. An etcd that cannot be used, which may not exist any
+/// more, prevents no start.
 ///
 /// # Errors
-/// If etcd cannot be used, or another controller has opened the old store since: the next start repeats it.
+/// If another controller has opened the old store since: a person has to decide which store is used.
+pub async fn complete_at_start(data: &Path, installation: Uuid) -> Result<()> {
+    let completed = tokio::time::timeout(LEFT_STORE_TIMEOUT, complete(data, installation)).await;
+    let Err(error) = completed.unwrap_or_else(|_| bail!("the old store in etcd does not answer")) else {
+        return Ok(());
+    };
+    let file = Installation::store_in(data).join(LeftStore::FILE).display().to_string();
+    if matches!(error.downcast_ref(), Some(OpenError::ChangedByOther)) {
+        return Err(LeftStoreInUse { file }.into());
+    }
+    tracing::warn!(
+        "{error:#}; the next start repeats it, unless {file} is deleted because that etcd is gone"
+    );
+    Ok(())
+}
+
+/// Completes a migration to a database that has died after the exchange: marks the old store in etcd as left. Nothing to do
+/// if there was none.
+///
+/// # Errors
+/// If etcd cannot be used, or another controller has opened the old store since.
 pub async fn complete(data: &Path, installation: Uuid) -> Result<()> {
     let file = Installation::store_in(data).join(LeftStore::FILE);
     let Some(file) = read_yaml::<EtcdFile>(&file, FROM_A_BACKUP)? else { return Ok(()) };

@@ -132,7 +132,8 @@ pub fn main() {
 
 #[cfg(feature = "etcd")]
 fn is_refused_by_etcd(error: &anyhow::Error) -> bool {
-    error.downcast_ref().is_some_and(|why: &crate::store::etcd::OpenError| why.needs_operator())
+    error.is::<migrate::LeftStoreInUse>()
+        || error.downcast_ref().is_some_and(|why: &crate::store::etcd::OpenError| why.needs_operator())
 }
 
 #[cfg(not(feature = "etcd"))]
@@ -185,11 +186,11 @@ async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
         return serve(&arguments, installation, Engine::Etcd(store), log_filter).await;
     }
     let installation = Installation::open_with_store(data, arguments.restored, StorePlace::Folder)?;
+    #[cfg(feature = "etcd")]
+    migrate::complete_at_start(data, installation.controller()).await?;
     let options =
         Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::random_u128())) };
     let store = Sqlite::open(&installation.store(), options)?;
-    #[cfg(feature = "etcd")]
-    tokio::spawn(complete_migration(data.to_owned(), installation.controller()));
     serve(&arguments, installation, Engine::Sqlite(store), log_filter).await
 }
 
@@ -212,14 +213,6 @@ async fn leaders(store: &Engine) -> Vec<(Uuid, Uuid)> {
         grants.filter_map(|(key, grant)| Some((last_id(&key)?, grant.holder))).collect()
     };
     store.read_available(leaders).await.0
-}
-
-/// Completes a migration to this database that has died after its switch.
-#[cfg(feature = "etcd")]
-async fn complete_migration(data: PathBuf, installation: state::terms::names::Uuid) {
-    if let Err(error) = migrate::complete(&data, installation).await {
-        tracing::warn!("{error:#}; the next start repeats it");
-    }
 }
 
 /// Serves users and agents until the process is stopped, or the store cannot be used any more.

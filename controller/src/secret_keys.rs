@@ -1,6 +1,6 @@
 //! The keys of the controller with which it seals the contents of secrets, in a file beside the store's folder.
 //!
-//! A sealed content is `1.KEY.BASE64`: the id of the key, then a random salt and the ciphertext. Each content has a key
+//! A sealed content is `2.KEY.BASE64`: the id of the key, then a random salt and the ciphertext (`secret_plaintext`). Each content has a key
 //! of its own, derived from the salt by HKDF-SHA256, so that a fixed nonce is used once and no number of contents wears
 //! a key out; it is sealed with AES-256-GCM. What the content belongs to is authenticated with it, so that no sealed
 //! content can be passed off as that of another secret or unit. A copy of the store cannot be decrypted without this file.
@@ -11,6 +11,7 @@
 //! the process, which nothing overwrites.
 
 use crate::required_file::{FROM_A_BACKUP, UnusableFile};
+use crate::secret_plaintext;
 use anyhow::{Context, Result, bail};
 use base64::prelude::{BASE64_STANDARD_NO_PAD, Engine};
 use host::file::{ignore_not_found, write_atomic};
@@ -25,7 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The version of the form of a sealed content.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
+/// The earlier version, in which the plaintext is JSON.
+const JSON_VERSION: &str = "1";
 /// The bytes of a key, and of a salt.
 const KEY_BYTES: usize = 32;
 /// The bytes of the authentication of a content.
@@ -265,7 +268,7 @@ impl SecretKeys {
         let file = self.file();
         let newest = file.keys.last()?;
         let salt = salt.map(u128::to_be_bytes).concat();
-        let mut sealed = serde_json::to_vec(content).ok()?;
+        let mut sealed = secret_plaintext::to_bytes(content);
         content_key(newest, &salt)?
             .seal_in_place_append_tag(nonce(), Aad::from(sealed_for.authenticated()), &mut sealed)
             .ok()?;
@@ -278,7 +281,11 @@ impl SecretKeys {
         let (version, rest) = sealed.split_once('.')?;
         let (id, text) = rest.split_once('.')?;
         let file = self.file();
-        let key = file.keys.iter().find(|key| key.id == id).filter(|_| version == VERSION)?;
+        let key = file
+            .keys
+            .iter()
+            .find(|key| key.id == id)
+            .filter(|_| [VERSION, JSON_VERSION].contains(&version))?;
         let mut bytes = BASE64_STANDARD_NO_PAD.decode(text).ok()?;
         if bytes.len() < KEY_BYTES + TAG_BYTES {
             return None;
@@ -286,7 +293,10 @@ impl SecretKeys {
         let mut sealed = bytes.split_off(KEY_BYTES);
         let aad = Aad::from(sealed_for.authenticated());
         let content = content_key(key, &bytes)?.open_in_place(nonce(), aad, &mut sealed).ok()?;
-        serde_json::from_slice(content).ok()
+        match version {
+            VERSION => secret_plaintext::from_bytes(content),
+            _ => serde_json::from_slice(content).ok(),
+        }
     }
 
     /// As [`Self::unseal`], but takes over the keys of the file first if the key of the content is missing, because
@@ -350,7 +360,7 @@ mod tests {
         assert_eq!(keys.unseal(sealed_for(4), &sealed), None);
         assert_eq!(SecretKeys::in_memory(2).unseal(sealed_for(3), &sealed), None);
         assert_eq!(keys.unseal(sealed_for(3), &sealed[..sealed.len() - 2]), None);
-        for damaged in ["", "1", "1.01010101", "1.00000001.", "1.00000001.!", "2.00000001.AAAA"] {
+        for damaged in ["", "2", "2.01010101", "2.00000001.", "2.00000001.!", "3.00000001.AAAA"] {
             assert_eq!(keys.unseal(sealed_for(3), damaged), None, "{damaged}");
         }
     }
@@ -393,6 +403,23 @@ mod tests {
         both[1].keep_file();
         let newest = both[0].seal(sealed_for(3), &content(), [1, 2]).unwrap();
         assert!(both[1].is_newest(&newest), "the next rotation");
+    }
+
+    /// The file of a controller that did not number its keys has them in the order of their rotations; ids are random.
+    #[test]
+    fn keys_without_numbers_keep_the_order_of_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret-keys.yaml");
+        let key = |id: &str, seed| format!("- {{id: \"{id}\", key: {}}}\n", encode(&[seed; KEY_BYTES]));
+        std::fs::write(&path, format!("keys:\n{}{}", key("ffffffff", 1), key("00000000", 2))).unwrap();
+        let keys = SecretKeys::open(path.clone()).unwrap();
+        let of_newest = |keys: &SecretKeys, id: &str| {
+            keys.seal(sealed_for(3), &content(), [1, 2]).is_some_and(|sealed| sealed.contains(id))
+        };
+        assert!(of_newest(&keys, ".00000000."), "the rotated-away key would seal everything again");
+        keys.rotate().unwrap();
+        let read = SecretKeys::open(path).unwrap();
+        assert!(!of_newest(&read, ".00000000.") && !of_newest(&read, ".ffffffff."), "the new one");
     }
 
     #[test]

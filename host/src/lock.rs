@@ -129,7 +129,18 @@ pub fn holder(path: &Path) -> Option<Process> {
     let holders = locks.lines().filter_map(exclusive_lock).filter(|(_, locked)| *locked == inode);
     // The kernel's number of a device is not always that of the file's metadata (btrfs), so the lock itself is tested, and
     // only now: a test holds the lock for a moment, which a program that starts would take for another holder.
-    holders.filter_map(|(pid, _)| Process::find(pid)).find(|_| is_held(path))
+    let holder = holders.filter_map(|(pid, _)| Process::find(pid)).find(|_| is_held(path))?;
+    // 1. An agent takes a lock, its child inherits it, and the agent ends. 2. The kernel still names the agent. 3. Another
+    //    process gets its pid.
+    has_open(holder, inode).then_some(holder)
+}
+
+/// Whether a process has a file of this inode open; true if its open files may not be read.
+fn has_open(process: Process, inode: u64) -> bool {
+    let Ok(mut opened) = std::fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return true };
+    opened.any(|link| {
+        link.is_ok_and(|link| std::fs::metadata(link.path()).is_ok_and(|file| file.ino() == inode))
+    })
 }
 
 /// Returns the locks below a folder that processes hold, also if the files were deleted since, or the folder was replaced
@@ -214,6 +225,24 @@ mod tests {
         assert!(!is_at(&opened, &path).expect("it can be read"), "deleted");
         std::fs::write(&path, "").expect("made again");
         assert!(!is_at(&opened, &path).expect("it can be read"), "replaced");
+    }
+
+    /// The process that has acquired a lock has closed its file, and a child still has it: the kernel names the former one.
+    #[test]
+    fn a_process_that_does_not_have_the_file_open_is_not_its_holder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.lock");
+        let lock = Lock::take(&path, "me").expect("it can be opened").expect("it is free");
+        let inherited = lock.duplicate().expect("few files are open");
+        let mut child = std::process::Command::new("cat");
+        child.stdin(std::process::Stdio::piped()).stdout(inherited);
+        let mut running = child.spawn().expect("it runs");
+        drop((child, lock));
+        let found = holder(&path);
+        assert!(is_held(&path), "by the child");
+        drop(running.stdin.take());
+        running.wait().expect("it ends");
+        assert_eq!(found, None, "the kernel names this process");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The standard library holds one descriptor open for each level, and a charm can nest folders more deeply than a process
 //! may have files open. Folders below the 50th level are therefore moved up into the root first. Symbolic links are not
 //! followed, and nothing is deleted while something is mounted in the folder: the mounted content belongs to somebody else.
+//! What another process deletes at the same time is no error.
 //! Used for folders that charms can write to.
 
 use crate::file::ignore_not_found;
@@ -41,8 +42,11 @@ pub fn remove_counting(path: &Path, removed: &AtomicU64) -> io::Result<()> {
     if let Err(error) = verify_nothing_mounted(path) {
         return if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
     }
-    flatten(path)?;
-    clear(&open(path, flags(), Mode::empty())?, removed)?;
+    let Some(root) = ignore_not_found(open(path, flags(), Mode::empty()).map_err(io::Error::from))? else {
+        return Ok(());
+    };
+    flatten(&root)?;
+    clear(&root, removed)?;
     ignore_not_found(fs::remove_dir(path)).map(drop)
 }
 
@@ -66,11 +70,8 @@ fn clear(folder: &OwnedFd, removed: &AtomicU64) -> io::Result<()> {
         }
     }
     for name in folders {
-        match openat(folder, name.as_os_str(), flags(), Mode::empty()) {
-            Ok(below) => clear(&below, removed)?,
-            Err(Errno::ENOENT) => continue, // deleted by another process meanwhile
-            Err(error) => return Err(error.into()),
-        }
+        let Some(below) = open_below(folder, &name)? else { continue };
+        clear(&below, removed)?;
         delete(&name, UnlinkatFlags::RemoveDir)?;
     }
     Ok(())
@@ -81,8 +82,7 @@ fn flags() -> OFlag {
 }
 
 /// Moves the folders below [`DEPTH_MAX`] to the first level, until there are none.
-fn flatten(root: &Path) -> io::Result<()> {
-    let root = open(root, flags(), Mode::empty())?;
+fn flatten(root: &OwnedFd) -> io::Result<()> {
     // a name that neither a charm nor an earlier deletion that was interrupted has used
     let prefix = format!(".nested-{:032x}", crate::random::random_u128());
     let (mut pending, mut number) = (vec![OsString::from(".")], 0_u64);
@@ -90,11 +90,16 @@ fn flatten(root: &Path) -> io::Result<()> {
         let mut move_up = |parent: &OwnedFd, name: &OsStr| {
             number += 1;
             let target = OsString::from(format!("{prefix}-{number}"));
-            renameat(parent, name, &root, target.as_os_str())?;
-            pending.push(target);
+            match renameat(parent, name, root, target.as_os_str()) {
+                Ok(()) => pending.push(target),
+                Err(Errno::ENOENT) => {} // deleted by another process meanwhile
+                Err(error) => return Err(error.into()),
+            }
             Ok(())
         };
-        visit(&openat(&root, folder.as_os_str(), flags(), Mode::empty())?, 1, &mut move_up)?;
+        if let Some(folder) = open_below(root, &folder)? {
+            visit(&folder, 1, &mut move_up)?;
+        }
     }
     Ok(())
 }
@@ -117,10 +122,17 @@ fn visit(
         if depth >= DEPTH_MAX {
             move_up(folder, &name)?;
         } else {
-            visit(&openat(folder, name.as_os_str(), flags(), Mode::empty())?, depth + 1, move_up)?;
+            if let Some(below) = open_below(folder, &name)? {
+                visit(&below, depth + 1, move_up)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Opens a folder in a folder. None if another process has deleted it meanwhile.
+fn open_below(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<OwnedFd>> {
+    ignore_not_found(openat(folder, name, flags(), Mode::empty()).map_err(io::Error::from))
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! Every hook of a unit can write any number and any context into the folder of a run, also those of another unit's hook. A
 //! pid file is therefore only a hint. Evidence is what no process can change of another one: the arguments of a shim, the
-//! parent of a hook, its working folder, and the environment with which it was started.
+//! parent of a hook, its working folder, and the environment with which it was started. A process can make itself look like
+//! one of another run, and is then signalled with it; it cannot make another process look so.
 
 use super::run_files::read_run_file;
 use crate::installed_programs::HOOK_PROGRAM;
-use api::machine_folder::RUNS_DIR;
+use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::process::Process;
 use state::unit::environment::MACHINE_RUN_ID;
 use std::ffi::{OsStr, OsString};
@@ -53,15 +54,31 @@ impl OwnProcesses {
     pub(super) fn has_context(&self, process: &Process) -> bool {
         let ids = ["JUJU_CONTEXT_ID", MACHINE_RUN_ID].into_iter().filter_map(|name| process.variable(name));
         let mut digests = ids.map(|id| host::digest::sha256(&id));
-        let charm =
-            process.variable("CHARM_DIR").map(|path| canonical(&PathBuf::from(OsString::from_vec(path))));
+        let charm = process.variable("CHARM_DIR").map(|path| PathBuf::from(OsString::from_vec(path)));
         digests.any(|digest| Some(&digest) == self.context_digest.as_ref())
-            && charm.is_none_or(|charm| self.unit.is_none() || self.is_below_unit(&charm))
+            && charm.is_none_or(|charm| self.is_own_charm(&charm))
+    }
+
+    /// Whether this may be the folder of the unit's charm. Its path can lead through the link `/var/lib/juju`, which may have
+    /// been removed or replaced since the hook was started; it then has the name of the unit at least.
+    fn is_own_charm(&self, charm: &Path) -> bool {
+        let Some(unit) = &self.unit else { return true };
+        let found = charm.canonicalize().ok();
+        let is_named = || charm.parent().and_then(Path::file_name) == unit.file_name();
+        match found {
+            Some(found) => self.is_below_unit(&found) || !is_charm_of_unit(&found) && is_named(),
+            None => is_named(),
+        }
     }
 
     fn is_below_unit(&self, folder: &Path) -> bool {
         self.unit.as_ref().is_some_and(|unit| folder.starts_with(unit))
     }
+}
+
+/// Whether a path is that of the charm of a unit.
+fn is_charm_of_unit(path: &Path) -> bool {
+    path.parent().and_then(Path::parent).and_then(Path::file_name) == Some(OsStr::new(AGENTS_DIR))
 }
 
 /// The path without links; the path itself if it does not exist.
@@ -112,6 +129,43 @@ mod tests {
         for child in [&mut shim].into_iter().chain(&mut hooks) {
             child.kill().and_then(|()| child.wait()).expect("it is a child");
         }
+    }
+
+    /// `CHARM_DIR` leads through a link that is removed, or replaced, while the hook runs.
+    #[test]
+    fn a_hook_whose_charm_path_leads_nowhere_any_more_belongs_to_the_run_of_its_unit() {
+        let machine = tempfile::tempdir().expect("a folder");
+        let units = ["unit-web-0", "unit-web-1"].map(|unit| machine.path().join("agents").join(unit));
+        for unit in &units {
+            fs::create_dir_all(unit.join("hooks/000001-install")).expect("made");
+            fs::create_dir_all(unit.join("charm")).expect("made");
+        }
+        let link = machine.path().join("juju");
+        let relink = |to: Option<&Path>| {
+            fs::remove_file(&link).ok();
+            if let Some(to) = to {
+                std::os::unix::fs::symlink(to, &link).expect("made");
+            }
+        };
+        let mut hook = Command::new("/bin/sh");
+        hook.args(["-c", "read line"]).env("JUJU_CONTEXT_ID", "an id").current_dir("/").stdin(Stdio::piped());
+        let mut hook =
+            hook.env("CHARM_DIR", link.join("agents/unit-web-0/charm")).spawn().expect("it starts");
+        let context_digest = Some(host::digest::sha256(b"an id"));
+        let [own, other] = units.map(|unit| {
+            let own = OwnProcesses::of(&unit.join("hooks/000001-install"));
+            OwnProcesses { context_digest: context_digest.clone(), ..own }
+        });
+        let found = process(&hook);
+        let (elsewhere, replaced) = (tempfile::tempdir().expect("a folder"), machine.path().join("m2"));
+        fs::create_dir_all(replaced.join("agents/unit-web-0/charm")).expect("made");
+        for to in [Some(machine.path()), None, Some(elsewhere.path())] {
+            relink(to);
+            assert!(own.has_context(&found) && !other.has_context(&found), "{to:?}");
+        }
+        relink(Some(&replaced));
+        assert!(!own.has_context(&found), "a unit of this name on another machine");
+        hook.kill().and_then(|()| hook.wait()).expect("it is a child");
     }
 
     /// Its environment is cleared, as by `env -i`, and it is in another folder.

@@ -22,26 +22,29 @@ use std::path::Path;
 /// The number of last lines of a hook's output in its record: half of the reports that a record may hold.
 const OUTPUT_LINES_MAX: usize = 30;
 const _: () = assert!(OUTPUT_LINES_MAX == REPORTS_MAX / 2);
-/// The size of the beginning and the end of each stream of an action that are stored as a result: two streams leave most
-/// of a record's 1 MiB to the rest.
-const RESULT_BYTES_MAX: usize = 64 << 10;
+/// The bytes of the mark of what is left out of a stream, rounded up.
+const MARK_BYTES: usize = 64;
 
 /// The digits of a number of bytes.
 const NUMBER_BYTES_MAX: u64 = 20;
 
 /// The exit code of an action's program and its output, byte for byte (spec/hook-tools.md 2.7); none if the program has
-/// no exit code.
-pub(super) fn process_result(run_folder: &Path, exit: &RunExit) -> Option<ProcessResult> {
+/// no exit code. The two streams have `bytes_max` as JSON together: half of it each, and what the other one does not need.
+pub(super) fn process_result(run_folder: &Path, exit: &RunExit, bytes_max: usize) -> Option<ProcessResult> {
     let RunExit::Code(exit_code) = *exit else { return None };
-    let output = |stream, left_out| {
-        let printed = read_output(&run_folder.join(stream));
-        stream_output(printed, left_out_bytes(&run_folder.join(left_out)))
-    };
-    Some(ProcessResult {
-        exit_code,
-        stdout: output(shim::STDOUT, shim::STDOUT_LEFT_OUT),
-        stderr: output(shim::STDERR, shim::STDERR_LEFT_OUT),
-    })
+    let [stdout, stderr] = [(shim::STDOUT, shim::STDOUT_LEFT_OUT), (shim::STDERR, shim::STDERR_LEFT_OUT)]
+        .map(|(stream, left_out)| Printed {
+            bytes: read_output(&run_folder.join(stream)),
+            left_out: left_out_bytes(&run_folder.join(left_out)),
+        });
+    let half_of_stderr = stderr.output(bytes_max / 2);
+    let stdout = stdout.output(bytes_max - json_bytes(&half_of_stderr));
+    let stderr = stderr.output(bytes_max.saturating_sub(json_bytes(&stdout)).max(bytes_max / 2));
+    Some(ProcessResult { exit_code, stdout, stderr })
+}
+
+fn json_bytes(output: &Option<StreamOutput>) -> usize {
+    output.as_ref().map_or(0, |output| serde_json::to_vec(output).map_or(0, |json| json.len()))
 }
 
 /// The unmodified output of the commands of a run, with a mark where the shim has left out a part of it: stdout and stderr.
@@ -65,15 +68,35 @@ fn left_out_bytes(file: &Path) -> usize {
     read_regular_text(file, NUMBER_BYTES_MAX).ok().and_then(|bytes| bytes.parse().ok()).unwrap_or_default()
 }
 
-/// What a program has printed to a stream, without the middle if it is long; none if it is empty. `left_out`: the bytes of
-/// the middle that were not stored.
-fn stream_output(printed: Vec<u8>, left_out: usize) -> Option<StreamOutput> {
-    let mark = |bytes| omitted_bytes(bytes + left_out);
-    let printed = shortened(&printed, RESULT_BYTES_MAX, mark).unwrap_or(printed);
-    (!printed.is_empty()).then(|| match String::from_utf8(printed) {
-        Ok(text) => StreamOutput::Text(text),
-        Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
-    })
+/// What a program has printed to a stream.
+struct Printed {
+    bytes: Vec<u8>,
+    /// The bytes of the middle that were not stored.
+    left_out: usize,
+}
+
+impl Printed {
+    /// The output, of at most `bytes_max` as JSON: without the middle if it is longer; none if it is empty.
+    fn output(&self, bytes_max: usize) -> Option<StreamOutput> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let mark = |bytes| omitted_bytes(bytes + self.left_out);
+        let mut kept_max = bytes_max.min(self.bytes.len());
+        loop {
+            let kept = shortened(&self.bytes, kept_max, mark).unwrap_or_else(|| self.bytes.clone());
+            let output = Some(match String::from_utf8(kept) {
+                Ok(text) => StreamOutput::Text(text),
+                Err(error) => StreamOutput::Base64(BASE64_STANDARD.encode(error.as_bytes())),
+            });
+            // characters are escaped in JSON, and base64 is longer than the bytes: the cut is larger then
+            let bytes = json_bytes(&output);
+            if bytes <= bytes_max || kept_max <= MARK_BYTES {
+                return output;
+            }
+            kept_max = (kept_max * bytes_max / bytes).saturating_sub(MARK_BYTES);
+        }
+    }
 }
 
 /// The output of a hook that has ended, in which the contents of secrets are masked. If it contains any, the file is written
@@ -169,19 +192,43 @@ mod tests {
 
     #[test]
     fn the_result_of_an_action_has_the_beginning_and_the_end_of_its_output() {
+        const MAX: usize = 100_000;
         let printed = |bytes: usize| [b"HEAD".to_vec(), vec![b'x'; bytes], b"TAIL\n".to_vec()].concat();
-        let text = |printed, left_out| match stream_output(printed, left_out) {
+        let text = |bytes, left_out| match (Printed { bytes, left_out }).output(MAX) {
             Some(StreamOutput::Text(text)) => text,
             other => panic!("{other:?}"),
         };
         let long = text(printed(3_000_000), 0);
         assert!(long.starts_with("HEADx") && long.ends_with("xTAIL\n"), "{} bytes", long.len());
-        assert!(long.len() < RESULT_BYTES_MAX + 100, "{} bytes", long.len());
+        assert!(long.len() > MAX - 500 && long.len() < MAX, "{} bytes", long.len());
         assert_eq!(text(printed(10), 0), "HEADxxxxxxxxxxTAIL\n");
-        let omitted = 3_000_009 - RESULT_BYTES_MAX;
-        assert!(long.contains(&omitted_bytes(omitted)), "{omitted}");
         let endless = text(printed(3_000_000), 7_000_000);
-        assert!(endless.contains(&omitted_bytes(omitted + 7_000_000)));
-        assert_eq!(stream_output(Vec::new(), 0), None);
+        let omitted = 3_000_009 + 7_000_000 - (endless.len() - omitted_bytes(9_000_000).len());
+        assert!(endless.contains(&omitted_bytes(omitted)), "{omitted}");
+        assert_eq!((Printed { bytes: Vec::new(), left_out: 0 }).output(MAX), None);
+    }
+
+    /// A record of more bytes than a transaction holds would never be accepted.
+    #[test]
+    fn the_output_of_an_action_is_bounded_as_it_is_stored() {
+        const MAX: usize = 300_000;
+        let run = tempfile::tempdir().expect("a folder");
+        let result = |stdout: &[u8], stderr: &[u8]| {
+            fs::write(run.path().join(shim::STDOUT), stdout).expect("written");
+            fs::write(run.path().join(shim::STDERR), stderr).expect("written");
+            let result = process_result(run.path(), &RunExit::Code(0), MAX).expect("it has an exit code");
+            let bytes = [json_bytes(&result.stdout), json_bytes(&result.stderr)];
+            assert!(bytes.iter().sum::<usize>() <= MAX, "{bytes:?}");
+            bytes
+        };
+        let (text, control, binary) = (vec![b'x'; 1 << 20], vec![1; 1 << 20], vec![0xff; 1 << 20]);
+        for long in [&text, &control, &binary] {
+            assert!(result(long, b"").iter().sum::<usize>() > MAX * 9 / 10, "one stream uses all");
+            assert!(result(b"", long).iter().sum::<usize>() > MAX * 9 / 10, "the other, too");
+            for other in [&text, &control, &binary] {
+                let both = result(long, other);
+                assert!(both.iter().all(|bytes| *bytes > MAX * 2 / 5), "half of it each: {both:?}");
+            }
+        }
     }
 }

@@ -164,6 +164,7 @@ mod tests {
             rotate_at_ms: None,
             expire_at_ms: None,
             revision: 1,
+            last_revision: 1,
             access: BTreeMap::new(),
         };
         context.secrets.insert(SecretId::from_bits(1), secret);

@@ -46,6 +46,11 @@ impl ObstructedRecalls {
         open.iter().filter(|unit| is_due || !self.found.contains_key(unit)).copied().collect()
     }
 
+    /// The obstacle of a recall has ended: it is due at once.
+    pub(super) fn retry_now(&mut self, unit: Uuid) {
+        self.found.remove(&unit);
+    }
+
     /// Records whether a recall is obstructed. Returns whether that has changed.
     pub(super) fn record(&mut self, unit: Uuid, obstacle: Option<String>) -> bool {
         match obstacle {
@@ -93,6 +98,9 @@ mod tests {
         assert!(next_ms > 3_600_000);
         assert_eq!(recalls.next_attempt_ms(next_ms), None, "the loop would not wait at all");
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
+        recalls.retry_now(obstructed);
+        assert_eq!(recalls.due(&both, 3_600_000), both, "its folder was deleted meanwhile");
+        assert!(recalls.record(obstructed, Some("another folder".to_owned())));
         assert!(!recalls.record(other, None));
         assert!(recalls.record(obstructed, None), "the folder is gone");
         assert_eq!(recalls.next_attempt_ms(3_600_000), None);

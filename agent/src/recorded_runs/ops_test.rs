@@ -122,6 +122,12 @@ impl Test<'_> {
             HookTrigger::Storage { .. } | HookTrigger::Workload { .. } | HookTrigger::Commands(_) => {
                 return None;
             }
+            // ops.testing refuses it for a secret with an owner
+            HookTrigger::Secret { event: SecretEvent::Changed, id, .. }
+                if self.context.secrets.contains_key(id) =>
+            {
+                return None;
+            }
             HookTrigger::Secret { event, id, revision, .. } => {
                 let revision = match event {
                     SecretEvent::Changed | SecretEvent::Rotate => String::new(),

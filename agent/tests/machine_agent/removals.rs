@@ -41,15 +41,20 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     fs::create_dir_all(&folder).expect("created");
     let identity = config::to_yaml(&agent_config(AgentKind::Unit, Uuid(6), "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
+    for number in 0..3_000 {
+        fs::write(folder.join(format!("file-{number}")), "").expect("written");
+    }
     let controller = FakeController { removed: true, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
     let hour = Duration::from_secs(3600);
     tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
-    tokio::time::timeout(hour, agent.uninstall_units())
+    tokio::time::resume(); // a thread deletes the folder
+    tokio::time::timeout(hour / 60, agent.uninstall_units())
         .await
         .expect("no report is awaited, because the machine was removed")
         .expect("the folders can be deleted");
-    assert!(!folder.exists());
+    let left = fs::read_dir(machine.path().join("removed")).expect("it was moved there");
+    assert!(!folder.exists() && left.count() == 0, "the machine's folder is deleted next");
 }
 
 /// 1. web/0 is removed by force, and the view without it arrives.

@@ -144,12 +144,6 @@ pub async fn run<A: UserPort>(
         return Ok(());
     }
     let subordinate = source.charm.subordinate;
-    if subordinate && !args.constraints.is_empty() {
-        let text = format!("cannot use --constraints with subordinate application {application}");
-        return Err(
-            CommandError::new(text).hint("set them for its principal: its units are on the same machines")
-        );
-    }
     let sha256 = charm_source::upload(source, session).await?.sha256;
     let resources = resources.upload(session).await?;
     // Each machine of --to gets one unit. Units without a machine are added together with the first unit.
@@ -166,15 +160,13 @@ pub async fn run<A: UserPort>(
         config,
         trusted: args.trust,
         base,
+        constraints: limits,
         resources,
         fake: false,
     };
     let deployed = session.api.handle(deploy).await?;
     session.record_write(deployed.revision);
     session.notes.store_charm_place(&session.model, &application, &place);
-    if !limits.0.is_empty() {
-        constraints::set(Some(&application), limits, session).await?;
-    }
     let charm_text = format!("local charm \"{charm}\", revision {}", deployed.answer.charm.revision);
     session
         .output

@@ -69,7 +69,7 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
         WaitedFor::Unit(args) => ("unit", unit, r#"life=="alive" && workload-status=="active""#, args),
     };
     let text = args.query.as_deref().unwrap_or(default);
-    let invalid = |error| CommandError::usage(format!("cannot evaluate the query {text:?}: {error}"));
+    let invalid = |error| CommandError::new(format!("cannot evaluate the query {text:?}: {error}"));
     let query = Query::parse(text).map_err(invalid)?;
     let name = if kind == "model" { model_name(&args.name)? } else { &args.name };
     // the words wait for a model that is not the current one, too

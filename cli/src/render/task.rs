@@ -184,3 +184,41 @@ pub fn failure(tasks: &[ActionDoc]) -> Option<CommandError> {
         format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit_name);
     Some(CommandError::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::terms::names::{UnitName, Uuid};
+    use state::terms::refusal::RefusalReason;
+
+    /// Commands that ended well, and whose changes the controller refuses: nothing else tells why the task has failed.
+    #[test]
+    fn commands_print_why_their_changes_were_refused() {
+        let reason = RefusalReason::NotAuthorised;
+        let why = format!("ERROR {}\n", refusal::message(&reason));
+        let text = |text: &str| Some(StreamOutput::Text(text.to_owned()));
+        for (stdout, stderr, printed_before) in
+            [(text("rc=0\n"), None, "rc=0\n"), (text("out"), text("bad\n"), "out\nbad\n"), (None, None, "")]
+        {
+            let task = ActionDoc {
+                id: 56,
+                operation: 56,
+                unit: Uuid(1),
+                unit_name: UnitName::new("kit", 0),
+                machine: None,
+                name: "juju-exec".to_owned(),
+                params: BTreeMap::new(),
+                status: ActionStatus::Failed,
+                failure: Some(ActionFailure::Refused { refusal: Box::new(reason.clone()) }),
+                results: BTreeMap::new(),
+                process: Some(ProcessResult { exit_code: 1, stdout, stderr }),
+                log: Vec::new(),
+                enqueued_ms: 1,
+                started_ms: Some(2),
+                completed_ms: Some(3),
+            };
+            assert_eq!(printed(&task), format!("{printed_before}{why}"));
+            assert!(failure(&[task]).is_some());
+        }
+    }
+}

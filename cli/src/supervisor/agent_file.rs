@@ -54,6 +54,20 @@ pub fn write(
     Ok(config.token)
 }
 
+/// The `client.yaml` of a test, with this address of the controller.
+#[cfg(test)]
+pub(super) fn client_file(controller: &str) -> ClientFile {
+    ClientFile {
+        controller: controller.to_owned(),
+        other_controllers: Vec::new(),
+        server_name: "x".to_owned(),
+        ca: "-----BEGIN\nPEM\n".to_owned(),
+        user: "admin".to_owned(),
+        token: "user's".to_owned(),
+        model: "dev".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,13 +78,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let machine = DesiredMachine { uuid: Uuid(7), name: "0".to_owned(), ..DesiredMachine::default() };
         let client = |controller: &str| ClientFile {
-            controller: controller.to_owned(),
             other_controllers: vec!["192.0.2.7:1".to_owned()],
-            server_name: "x".to_owned(),
-            ca: "-----BEGIN\nPEM\n".to_owned(),
-            user: "admin".to_owned(),
-            token: "user's".to_owned(),
-            model: "dev".to_owned(),
+            ..client_file(controller)
         };
         let first = write(folder.path(), &machine, Uuid(1), &client("127.0.0.1:1")).expect("written");
         let second = write(folder.path(), &machine, Uuid(1), &client("127.0.0.1:2")).expect("written");

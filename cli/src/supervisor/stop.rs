@@ -2,8 +2,8 @@
 //!
 //! Processes are found by the locks that they hold in the folder and by the pid files that they or their parents wrote,
 //! never by name: a backup that was copied over the folder has replaced the pid files. Agents and hooks run what charms
-//! contain, so that a pid file below the folder of a machine is only a hint: its process is stopped if it was started for
-//! that folder. A hook has no lock of its own. Used by `down`, `supervise`, a failed `up`, and the `local` provider.
+//! contain, so that a pid file below the folder of a machine is only a hint: its process is stopped if it is an agent or a shim
+//! that was started for that folder. A hook has no lock of its own. Used by `down`, `supervise`, a failed `up`, and the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::lock;
@@ -76,7 +76,8 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Opt
     let held = HeldLocks::below(dir.path());
     let controller = controller.or_else(|| lock::controller(dir));
     let machines = machine_folders(dir.path());
-    let agents = machines.iter().filter_map(|machine| started_for(machine, machine, MACHINE_PID));
+    let agents =
+        machines.iter().filter_map(|machine| started_for(ProcessKind::MachineAgent, machine, machine));
     let agents =
         agents.chain(started).chain(held.machine_agents).filter(|process| Some(*process) != controller);
     stopped.stop(agents.collect(), AGENT_GRACE).await;
@@ -88,7 +89,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Opt
 /// Stops all processes of one machine. `agent`: its agent, which may not have written its pid file yet.
 pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let named = started_for(folder, folder, MACHINE_PID);
+    let named = started_for(ProcessKind::MachineAgent, folder, folder);
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
     stop_units(&[folder.to_owned()], HeldLocks::below(folder).unit_agents, &mut stopped).await;
     stopped
@@ -99,7 +100,8 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
 pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let machines = machine_folders(dir.path());
-    let named = machines.iter().filter_map(|machine| started_for(machine, machine, MACHINE_PID));
+    let named =
+        machines.iter().filter_map(|machine| started_for(ProcessKind::MachineAgent, machine, machine));
     let all =
         named.chain(started).chain(lock::controller(dir)).chain(HeldLocks::below(dir.path()).machine_agents);
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
@@ -167,23 +169,58 @@ fn unreadable_agents(folder: &Path) -> Vec<(&'static str, Process)> {
 async fn stop_units(machines: &[PathBuf], known: Vec<Process>, stopped: &mut StopResult) {
     let units: Vec<PathBuf> =
         machines.iter().flat_map(|machine| folders(&machine.join(AGENTS_DIR))).collect();
-    let agents = units.iter().filter_map(|unit| started_for(unit, unit, AGENT_PID));
+    let agents = units.iter().filter_map(|unit| started_for(ProcessKind::UnitAgent, unit, unit));
     let agents: BTreeSet<Process> = agents.chain(known).collect();
     let children = process_tree::children(&agents);
     stopped.stop(agents, AGENT_GRACE).await;
     let runs =
         units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)).into_iter().map(move |run| (unit, run)));
-    let shims = runs.filter_map(|(unit, run)| started_for(unit, &run, SHIM_PID)).chain(children);
+    let shims = runs.filter_map(|(unit, run)| started_for(ProcessKind::Shim, unit, &run)).chain(children);
     stopped.stop(shims.flat_map(process_tree::with_descendants).collect(), HOOK_GRACE).await;
 }
 
-/// The process that a pid file in a folder names, if it was started for this folder, or works below that of its unit or
-/// machine, which may have been moved since: no other process can change its arguments or its working folder.
-fn started_for(owner: &Path, folder: &Path, file: &str) -> Option<Process> {
-    let process = Process::read_alive(&folder.join(file))?;
+/// The process that a pid file in a folder names, if it is of this kind and was started for this folder, or works below that
+/// of its unit or machine, which may have been moved since. Both are required: a shell or an editor of a person may work in
+/// the folder, and a charm can write its pid into the file.
+fn started_for(kind: ProcessKind, owner: &Path, folder: &Path) -> Option<Process> {
+    let process = Process::read_alive(&folder.join(kind.pid_file()))?;
     let is_below = |at: PathBuf| owner.canonicalize().is_ok_and(|owner| at.starts_with(owner));
-    let is_own = process.has_argument(folder) || process.working_folder().is_some_and(is_below);
-    is_own.then_some(process)
+    let is_for_folder = || process.has_argument(folder) || process.working_folder().is_some_and(is_below);
+    (kind.is_kind_of(process) && is_for_folder()).then_some(process)
+}
+
+/// The processes of a machine that have a pid file.
+#[derive(Clone, Copy)]
+enum ProcessKind {
+    MachineAgent,
+    UnitAgent,
+    Shim,
+}
+
+impl ProcessKind {
+    fn pid_file(self) -> &'static str {
+        match self {
+            ProcessKind::MachineAgent => MACHINE_PID,
+            ProcessKind::UnitAgent => AGENT_PID,
+            ProcessKind::Shim => SHIM_PID,
+        }
+    }
+
+    /// Whether a process runs the program of this kind, with the argument that this kind of an agent has. An upgrade may have
+    /// given the program another ending. The program of an agent of an ordinary user may not be read, but its arguments may.
+    fn is_kind_of(self, process: Process) -> bool {
+        let (program, subcommand) = match self {
+            ProcessKind::MachineAgent => ("pintle-agent", Some("machine")),
+            ProcessKind::UnitAgent => ("pintle-agent", Some("unit")),
+            ProcessKind::Shim => ("pintle-hook", None),
+        };
+        let arguments = process.arguments();
+        let path = process.program().or_else(|| arguments.first().map(PathBuf::from)).unwrap_or_default();
+        let is_program =
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(program.as_bytes()));
+        let has_word = |word| arguments.get(1).is_some_and(|argument| argument == word);
+        is_program && subcommand.is_none_or(has_word)
+    }
 }
 
 /// The folders of machines in a data folder. An operator may have moved one to another disk, with a link in its place.
@@ -207,17 +244,31 @@ mod tests {
     use std::fs;
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command, Stdio};
+    use tempfile::TempDir;
 
-    /// Starts a process for the folder of its pid file, which it writes.
-    fn named(file: &Path) -> Child {
+    /// Starts a process like the one that writes this pid file, for the folder of the file, and writes the file.
+    fn named(programs: &TempDir, file: &Path) -> Child {
         let folder = file.parent().expect("in a folder");
         fs::create_dir_all(folder).expect("made");
-        started_in(file, folder)
+        let (program, subcommand) = match file.file_name().and_then(|name| name.to_str()) {
+            Some(MACHINE_PID) => ("pintle-agent", "machine"),
+            Some(AGENT_PID) => ("pintle-agent", "unit"),
+            Some(SHIM_PID) => ("pintle-hook", "shim"),
+            _ => ("sh", "controller"),
+        };
+        start(programs, file, (program, subcommand), folder)
     }
 
-    fn started_in(file: &Path, argument: &Path) -> Child {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "read line"]).arg(argument).process_group(0).stdin(Stdio::piped());
+    /// Starts a shell as this program with these arguments, elsewhere, and writes its pid into the file.
+    fn start(programs: &TempDir, file: &Path, (program, subcommand): (&str, &str), folder: &Path) -> Child {
+        let path = programs.path().join(program);
+        if !path.exists() {
+            fs::copy("/bin/sh", &path).expect("copied");
+        }
+        // the shell takes its first argument for the name of its script
+        fs::write(programs.path().join(subcommand), "read line").expect("written");
+        let mut shell = Command::new(&path);
+        shell.arg(subcommand).arg(folder).current_dir(programs).process_group(0).stdin(Stdio::piped());
         let child = shell.spawn().expect("a shell");
         let process = Process::find(child.id() as i32).expect("alive");
         fs::write(file, format!("{process}\n")).expect("written");
@@ -226,7 +277,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn only_processes_with_pid_files_are_stopped() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let [folder, programs] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
         let unit = machine.join("agents/unit-web-0");
@@ -234,11 +285,11 @@ mod tests {
         fs::create_dir_all(dir.machines()).expect("made");
         std::os::unix::fs::symlink(other_disk.path(), &linked).expect("made");
         let mut children = [
-            named(&dir.controller_pid()),
-            named(&machine.join(MACHINE_PID)),
-            named(&unit.join(AGENT_PID)),
-            named(&unit.join("hooks/000001/shim.pid")),
-            named(&linked.join("agents/unit-web-1").join(AGENT_PID)),
+            named(&programs, &dir.controller_pid()),
+            named(&programs, &machine.join(MACHINE_PID)),
+            named(&programs, &unit.join(AGENT_PID)),
+            named(&programs, &unit.join("hooks/000001/shim.pid")),
+            named(&programs, &linked.join("agents/unit-web-1").join(AGENT_PID)),
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
         // A stale pid file: the process ID belongs to a newer process now.
@@ -249,13 +300,36 @@ mod tests {
         // A hook has written the pid of a process of somebody else.
         let forged = machine.join("agents/unit-web-2").join(AGENT_PID);
         fs::create_dir_all(forged.parent().expect("in a folder")).expect("made");
-        let mut foreign = started_in(&forged, folder.path());
+        let mut foreign = named(&programs, &machine.join("agents/unit-web-3").join(AGENT_PID));
+        fs::rename(machine.join("agents/unit-web-3").join(AGENT_PID), &forged).expect("of this unit now");
+        // It has also written the pids of a shell and of a program of a person that were started for the unit.
+        let unit_4 = machine.join("agents/unit-web-4");
+        fs::create_dir_all(unit_4.join("hooks/000001")).expect("made");
+        let mut persons = [
+            start(&programs, &unit_4.join(AGENT_PID), ("sh", "unit"), &unit_4),
+            start(
+                &programs,
+                &unit_4.join("hooks/000001/shim.pid"),
+                ("vim", "unit"),
+                &unit_4.join("hooks/000001"),
+            ),
+            start(
+                &programs,
+                &machine.join("agents/unit-web-3").join(AGENT_PID),
+                ("pintle-agent", "runs"),
+                &unit_4,
+            ),
+        ];
 
         assert_eq!(stop_all(&dir).await, StopResult { ended: 5, left: vec![] });
         for child in &mut children {
             child.wait().expect("its parent");
         }
         assert!(process.is_alive() && Process::read_alive(&forged).is_some());
+        for person in &mut persons {
+            assert!(person.try_wait().is_ok_and(|ended| ended.is_none()), "{person:?}");
+            person.kill().and_then(|()| person.wait()).expect("its parent");
+        }
         foreign.kill().and_then(|()| foreign.wait()).expect("its parent");
         assert_eq!(stop_all(&dir).await, StopResult::default());
         other.kill().and_then(|()| other.wait()).expect("its parent");
@@ -263,11 +337,11 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn orphaned_machine_agents_are_stopped_and_unit_agents_keep_running() {
-        let folder = tempfile::tempdir().expect("a folder");
+        let [folder, programs] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
-        let mut agent = named(&machine.join(MACHINE_PID));
-        let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"));
+        let mut agent = named(&programs, &machine.join(MACHINE_PID));
+        let mut unit = named(&programs, &machine.join("agents/unit-web-0/agent.pid"));
         assert_eq!(stop_orphans(&dir, vec![]).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
         assert!(Process::find(unit.id() as i32).is_some_and(|unit| unit.is_alive()));

@@ -192,6 +192,9 @@ async fn a_claim_of_an_older_session_does_not_end_the_lease_of_its_unit() {
     ask(first, "web/0", false).await.expect_err("a newer agent has attached");
     assert!(scene.key().is_some(), "the lease goes on");
     assert_eq!(ask(second, "web/1", false).await, Ok(None));
+    scene.expire();
+    ask(first, "web/0", false).await.expect_err("a newer agent has attached");
+    assert!(scene.key().is_none(), "nor does it take the lease");
 }
 
 /// A start counts as a renewal: another engine, or an etcd that was restored since, may have told a unit that it leads.

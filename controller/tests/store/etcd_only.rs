@@ -11,6 +11,7 @@ use controller::store::etcd::{Etcd, Options};
 use controller::store::{Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Draft, Key};
 use state::terms::names::Uuid;
+use state::terms::refusal::transaction::TransactionRefusal;
 use test_support::etcd_cluster::EtcdCluster;
 
 /// Opens another handle of the same store, as another controller does.
@@ -155,4 +156,27 @@ async fn the_largest_transaction_commits() {
     };
     store.run(largest).await.expect("it is within the limits");
     assert_eq!(store.read(|reader| reader.scan("model/", "", usize::MAX).len()).await, WRITES_MAX);
+}
+
+/// Comparisons have whole keys, so that a request can be too large although the draft is within its bounds: it is refused
+/// before it is sent, and is no outage of the store.
+#[tokio::test]
+async fn a_transaction_whose_comparisons_leave_no_room_for_its_writes_is_refused() {
+    use state::documents::draft::{BYTES_MAX, READS_MAX};
+    let cluster = EtcdCluster::shared();
+    let store = another(&etcd_options(&cluster)).await;
+    let reads_and_writes = |reads: usize, bytes: usize| {
+        move |draft: &mut Draft<'_>| {
+            for i in 0..reads {
+                draft.get(&key(&format!("{}/{i:04}", "k".repeat(150))));
+            }
+            draft.put(&Key::new("m/written".to_owned()), &"x".repeat(bytes));
+            Ok::<_, ()>(())
+        }
+    };
+    let refused = store.run(reads_and_writes(READS_MAX, BYTES_MAX - 100)).await;
+    let is_too_large = |error: &RunError<()>| matches!(error, RunError::TooLarge(TransactionRefusal::TooLarge { bytes, max }) if bytes > max);
+    assert!(refused.as_ref().is_err_and(is_too_large), "{refused:?}");
+    store.run(reads_and_writes(READS_MAX, BYTES_MAX - (256 << 10))).await.expect("it fits");
+    store.run(reads_and_writes(100, BYTES_MAX - 100)).await.expect("it fits");
 }

@@ -485,3 +485,12 @@ async fn a_store_that_is_closed_waits_for_the_read_that_runs() {
     closing.join().expect("no one panics");
     assert!(!folder.path().join("store.sqlite-wal").exists(), "the WAL is merged");
 }
+
+#[test]
+fn no_database_is_created_in_a_folder_whose_models_are_in_etcd() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("etcd.yaml"), "").expect("written");
+    let error = open(folder.path(), GENERATION).err().expect("refused");
+    assert!(matches!(error, OpenError::InEtcd { .. }), "{error}");
+    assert!(!folder.path().join("store.sqlite").exists());
+}

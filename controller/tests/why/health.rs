@@ -2,9 +2,10 @@
 
 use crate::fixture::{MemoryFixture, causes, idle_agent, pending};
 use crate::support::*;
+use api::error::{ApiError, ErrorCode};
 use api::{
-    Attach, Claim, EntityChoice, GetStatus, GetWhy, Handle, ReportPresence, ReportUnitHealth,
-    SetMachineToken, Stream, Watch, WatchMachine,
+    Attach, Claim, ConfigChange, ConfigureModel, EntityChoice, GetStatus, GetWhy, Handle, ReportPresence,
+    ReportUnitHealth, SetMachineToken, Stream, Watch, WatchMachine, WatchUnit,
 };
 use controller::AuthenticatedCaller;
 use controller::environment::Environment;
@@ -12,7 +13,7 @@ use controller::store::Store;
 use state::documents::prelude::TokenHolder;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Remedy};
-use state::terms::health::{Fault, Limit, LockHolder, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::health::{Fault, Limit, LockHolder, LockHolders, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation};
@@ -192,6 +193,10 @@ async fn a_unit_is_not_idle_before_its_agent_reports_and_has_run_start_in_a_new_
 
 /// Attaches the agent of a unit again, in a boot of its machine.
 async fn attach_in(fixture: &MemoryFixture, unit: Uuid, epoch: u64, boot: &str) {
+    try_attach_in(fixture, unit, epoch, boot).await.expect("it is the newest session");
+}
+
+async fn try_attach_in(fixture: &MemoryFixture, unit: Uuid, epoch: u64, boot: &str) -> Result<u64, ApiError> {
     let attach = Attach {
         nonce: Uuid(u128::from(epoch) + 70),
         epoch,
@@ -200,7 +205,7 @@ async fn attach_in(fixture: &MemoryFixture, unit: Uuid, epoch: u64, boot: &str) 
         boot: boot.to_owned(),
     };
     let agent = fixture.controller.caller(TokenHolder::Unit { model: fixture.model, unit });
-    agent.handle(attach).await.expect("it is the newest session");
+    agent.handle(attach).await.map(|attached| attached.answer.epoch)
 }
 
 /// A hook has started a process that took the lock of its machine, and has ended.
@@ -212,8 +217,8 @@ async fn a_foreign_process_that_holds_the_hook_lock_is_named_to_the_units_that_w
     let agent = machine_agent(&fixture, fixture.machine_of_unit(unit).await).await;
     let web = idle_agent(&fixture, "web/0").await;
     let holder = LockHolder { pid: 7, program: "/usr/bin/flock".to_owned() };
-    let held = UnitHealth { lock_holder: Some(holder.clone()), ..UnitHealth::default() };
-    report(&agent, unit, held).await;
+    let held = LockHolders { machine: Some(holder.clone()), unit: None };
+    report(&agent, unit, UnitHealth { lock_holders: held, ..UnitHealth::default() }).await;
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle, "nothing waits for it");
     attach_in(&fixture, unit, web.epoch, "the next, in which start is due").await;
     let waits = causes(&fixture, "web/0").await;
@@ -222,6 +227,14 @@ async fn a_foreign_process_that_holds_the_hook_lock_is_named_to_the_units_that_w
         is_meant && cause.actor == Actor::Operator && cause.remedy() == Remedy::EndProcess { pid: 7 }
     };
     assert!(waits.iter().any(names_it), "{waits:?}");
+    let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    fixture
+        .admin
+        .handle(ConfigureModel { change: ConfigChange { set, reset: Vec::new() } })
+        .await
+        .expect("it is set");
+    let waits = causes(&fixture, "web/0").await;
+    assert!(!waits.iter().any(names_it), "hooks wait for the lock of the unit: {waits:?}");
 }
 
 /// A container reboots by itself: the agent of its machine reports before those of its units attach again.
@@ -245,6 +258,15 @@ async fn a_unit_is_not_idle_before_its_agent_attaches_in_the_boot_that_its_machi
     report_boot("second").await;
     let expected = (AgentStatus::Allocating, StatusMessage::AgentNotReported);
     assert_eq!(agent_status(&fixture).await, expected);
+    // the usual order: the stream of the former agent is still open when the new one attaches
+    fixture.controller.environment.advance(1_000);
+    let epoch = web.epoch + 1;
+    let former = fixture.controller.caller(TokenHolder::Unit { model: fixture.model, unit });
+    let stream = former.watch(WatchUnit { epoch, from: None }).await.expect("it is the newest session");
+    let refused = try_attach_in(&fixture, unit, epoch, "second").await;
+    assert_eq!(refused.map_err(|error| error.code), Err(ErrorCode::Blocked));
+    assert_eq!(agent_status(&fixture).await, expected, "a refused attach is no report");
+    drop(stream);
     machine
         .handle(ReportPresence { boot: "x".repeat(256), ..ReportPresence::default() })
         .await

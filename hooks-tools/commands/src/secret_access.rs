@@ -193,6 +193,7 @@ mod tests {
             rotate_at_ms: None,
             expire_at_ms: None,
             revision: 1,
+            last_revision: 1,
             access: BTreeMap::new(),
         };
         HookContext { secrets: BTreeMap::from([(id(), secret)]), ..relation_context() }

@@ -285,6 +285,7 @@ mod tests {
         let stored = ReplicaDoc {
             outcome: CommitOutcome::default(),
             assigned_archive: None,
+            resync_ms: None,
             local: Local::new(Uuid(1), name),
         };
         (doc, stored)

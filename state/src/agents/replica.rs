@@ -21,6 +21,7 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
     draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
         outcome: CommitOutcome::default(),
         assigned_archive: None,
+        resync_ms: None,
         local: Local::new(unit, doc.name.clone()),
     })
 }

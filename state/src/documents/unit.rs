@@ -93,6 +93,9 @@ pub struct ReplicaDoc {
     /// application. The state below is what the unit claims; it grants no access to an archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_archive: Option<String>,
+    /// When the unit has last resynchronised, by the clock of the controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync_ms: Option<i64>,
     /// The unit's state, with the sequence number and the digest of that record.
     pub local: Local,
 }

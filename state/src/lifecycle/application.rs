@@ -25,6 +25,7 @@ use crate::lifecycle::storage_directives;
 use crate::lifecycle::unit::{Destroyed, Placement};
 use crate::lifecycle::{archive, relation, resource, unit};
 use crate::terms::cause::Entity;
+use crate::terms::constraints::Constraints;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
@@ -70,6 +71,10 @@ pub struct Deploy {
     /// Existing instances of storage for the unit. It is added to their machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attach_storage: Vec<StorageId>,
+    /// The constraints of the machines of its units, in the form in which they are typed. A subordinate can have none.
+    #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub constraints: Constraints,
     /// The digests of uploaded files, by resource.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
@@ -177,6 +182,9 @@ pub fn deploy(
     if charm.subordinate && (request.to.is_some() || request.units > 1) {
         return Err(ApplicationRefusal::SubordinateUnits { application: name }.into());
     }
+    if charm.subordinate && !request.constraints.is_empty() {
+        return Err(ApplicationRefusal::SubordinateConstraints { application: name }.into());
+    }
     let mut changed = ChangedSettings { options: Settings::new(), is_trusted: request.trusted };
     changed.change(&charm, &request.config, &[])?;
     storage_directives::validate_directives(&charm, &request.storage)?;
@@ -193,6 +201,9 @@ pub fn deploy(
     draft.put(&model.application_name(&name), &application);
     if request.fake {
         draft.put(&model.fake_application(application), &());
+    }
+    if !request.constraints.is_empty() {
+        draft.put(&model.constraints(application), &request.constraints);
     }
     draft.put(&model.application_config(application), &changed.options);
     application_settings::set_trust(draft, model, application, changed.is_trusted);

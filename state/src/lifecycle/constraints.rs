@@ -9,6 +9,7 @@ use crate::lifecycle::application;
 use crate::terms::constraints::Constraints;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::application::ApplicationRefusal;
 
 /// The uuid of the application of this name, or of the model: what constraints belong to.
 ///
@@ -29,15 +30,19 @@ pub fn find_constrained(
 /// Replaces the constraints of the application of this name, or of the model.
 ///
 /// # Errors
-/// If it does not exist.
+/// If it does not exist, or is a subordinate: its units are on the machines of their principals.
 pub fn set(
     draft: &mut Draft,
     model: Model,
     application: Option<&str>,
     constraints: &Constraints,
 ) -> Result<(), Refusal> {
-    let key = model.constraints(find_constrained(draft, model, application)?);
-    match constraints.0.is_empty() {
+    let constrained = find_constrained(draft, model, application)?;
+    if let Some(doc) = draft.get(&model.application(constrained)).filter(|doc| doc.subordinate) {
+        return Err(ApplicationRefusal::SubordinateConstraints { application: doc.name }.into());
+    }
+    let key = model.constraints(constrained);
+    match constraints.is_empty() {
         true => draft.remove(&key),
         false => draft.put(&key, constraints),
     }

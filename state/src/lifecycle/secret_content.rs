@@ -9,20 +9,20 @@ use crate::lifecycle::secret;
 use crate::terms::names::{Uuid, beginning};
 use crate::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use crate::terms::secret::{
-    CONTENT_BYTES_MAX, SEALED_BYTES_MAX, SecretContent, SecretId, SecretOwnerKind, is_content_key,
+    SEALED_BYTES_MAX, SecretContent, SecretId, SecretOwnerKind, VALUES_BYTES_MAX, is_content_key,
 };
 
 fn too_large() -> SecretRefusal {
-    SecretRefusal::TooMany { what: SecretLimit::ContentBytes, max: SEALED_BYTES_MAX }
+    SecretRefusal::TooMany { what: SecretLimit::ContentBytes, max: VALUES_BYTES_MAX }
 }
 
 /// Checks the size of a content before it is sealed.
 ///
 /// # Errors
-/// If it is larger than [`CONTENT_BYTES_MAX`].
+/// If it is larger than [`VALUES_BYTES_MAX`].
 pub fn require_size(content: &SecretContent) -> Result<(), SecretRefusal> {
-    let bytes: usize = content.0.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if bytes <= CONTENT_BYTES_MAX { Ok(()) } else { Err(too_large()) }
+    let bytes: usize = content.0.values().map(String::len).sum();
+    if bytes <= VALUES_BYTES_MAX { Ok(()) } else { Err(too_large()) }
 }
 
 /// Checks the content that a unit sends. `secret-add key#base64=value` stores the value as it is given, so that it may be
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn a_content_is_bounded_before_and_after_it_is_sealed() {
-        let of_bytes = |bytes: usize| content("k", &"a".repeat(bytes - 1));
-        assert_eq!(require_size(&of_bytes(CONTENT_BYTES_MAX)), Ok(()));
-        assert_eq!(require_size(&of_bytes(CONTENT_BYTES_MAX + 1)), Err(too_large()));
+        let of_bytes = |bytes: usize| content("k", &"a".repeat(bytes));
+        assert_eq!(require_size(&of_bytes(VALUES_BYTES_MAX)), Ok(()));
+        assert_eq!(require_size(&of_bytes(VALUES_BYTES_MAX + 1)), Err(too_large()));
         let sealed = |bytes: usize| Some("a".repeat(bytes));
         assert!(require_sealed(sealed(SEALED_BYTES_MAX)).is_ok());
         assert_eq!(require_sealed(sealed(SEALED_BYTES_MAX + 1)), Err(too_large()));

@@ -8,8 +8,10 @@
 //! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing, except that storage is provided once more.
 //!
-//! A unit resynchronises once with a store generation: only a restore, which starts another one, loses records. A resync
-//! that is repeated otherwise is refused, because each costs up to a hundred transactions.
+//! Each resync costs up to a hundred transactions. A unit therefore resynchronises at most once in
+//! [`RESYNC_INTERVAL_MS`], except with a store generation that it has not resynchronised with. A number instead of a rate
+//! would leave a unit without its records for ever: a store can also lose commits without a new generation (an etcd that
+//! was restored from a copy of a second ago).
 //!
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
@@ -19,7 +21,7 @@ use crate::agents::replica;
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, last_id};
+use crate::documents::prelude::{Model, ReplicaDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
@@ -43,6 +45,10 @@ const LEFT_PER_BATCH: usize = 3;
 /// a subordinate is created 5 reads (the existing one, its application, the sequence, machine capacity) and 9 writes
 /// more. The capacity of the machine takes 25 reads in all: 40 + 25 + 11 are 76 of a transaction's 2,000.
 const EXAMINED_PER_BATCH: usize = 40;
+
+/// The least time between two resyncs of a unit with the same store generation: a process with the token of a unit that
+/// repeats them causes one transaction in 6 s on average.
+pub const RESYNC_INTERVAL_MS: i64 = 10 * 60 * 1000;
 
 /// The position of the next batch of a resync.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +99,9 @@ pub fn apply_batch(
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
-    let before = draft.get(&model.replica(id)).and_then(|replica| replica.local.store_generation);
-    if before == Some(session.store_generation) {
-        return Err(RecordRefusal::ResyncRepeated.into());
+    let replica = draft.get(&model.replica(id));
+    if replica.is_some_and(|replica| is_too_soon(&replica, session.store_generation, creation.now_ms)) {
+        return Err(RecordRefusal::ResyncRepeated { interval_ms: RESYNC_INTERVAL_MS }.into());
     }
     // a unit that is ending is Dying by now, so that it enters no relation (I21)
     teardown::require_requested(draft, model, id, &doc, record)?;
@@ -114,6 +120,13 @@ pub fn apply_batch(
         }
         ResyncProgress::Enter { after } => enter_batch(draft, model, id, published, *after, creation),
     })
+}
+
+/// Whether the unit has resynchronised with this store generation a moment ago. A clock that was set back since refuses
+/// nothing for longer than [`RESYNC_INTERVAL_MS`].
+fn is_too_soon(replica: &ReplicaDoc, store_generation: Uuid, now_ms: i64) -> bool {
+    replica.local.store_generation == Some(store_generation)
+        && replica.resync_ms.is_some_and(|last_ms| now_ms.saturating_sub(last_ms).abs() < RESYNC_INTERVAL_MS)
 }
 
 /// Leaves the scopes that the unit had left before the store was restored: nothing else removes the unit from them,

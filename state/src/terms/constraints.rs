@@ -67,6 +67,13 @@ pub enum ConstraintValue {
 #[serde(try_from = "String", into = "String")]
 pub struct Constraints(pub BTreeMap<ConstraintKey, ConstraintValue>);
 
+impl Constraints {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// A text that is no list of constraints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadConstraint {

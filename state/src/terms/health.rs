@@ -155,9 +155,33 @@ pub struct UnitHealth {
     /// The damaged files of the unit's stored state that were set aside, and that nobody has deleted since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<String>,
-    /// The process that holds the hook lock of the unit or of its machine and is none of Pintle's.
+    /// The processes that hold the hook locks and are none of Pintle's.
+    #[serde(default, skip_serializing_if = "LockHolders::is_empty")]
+    pub lock_holders: LockHolders,
+}
+
+/// The processes that hold the two hook locks under which a unit can run its hooks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LockHolders {
+    /// That of the lock of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock_holder: Option<LockHolder>,
+    pub machine: Option<LockHolder>,
+    /// That of the lock of the unit, which its hooks take with `parallel=true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<LockHolder>,
+}
+
+impl LockHolders {
+    /// Whether no process holds a lock.
+    fn is_empty(&self) -> bool {
+        *self == LockHolders::default()
+    }
+
+    /// The process for which the hooks of the unit wait in a model with this setting `parallel`.
+    pub fn holder(self, parallel: bool) -> Option<LockHolder> {
+        if parallel { self.unit } else { self.machine }
+    }
 }
 
 /// A process on a machine.
@@ -176,6 +200,12 @@ impl UnitHealth {
         self.fault.or_else(|| self.exit.as_ref()?.fault)
     }
 
+    /// Whether the agent needs attention. A process that holds a hook lock is none of the agent's problems.
+    pub fn has_problem(&self) -> bool {
+        let UnitHealth { exit, fault, set_aside, lock_holders: _ } = self;
+        exit.is_some() || fault.is_some() || !set_aside.is_empty()
+    }
+
     /// The same report within its bounds and without control characters, because the reporter is not trusted.
     #[must_use]
     pub fn bounded(mut self) -> UnitHealth {
@@ -184,7 +214,7 @@ impl UnitHealth {
         if let Some(exit) = &mut self.exit {
             exit.last_error = exit.last_error.as_deref().map(bounded_line);
         }
-        if let Some(holder) = &mut self.lock_holder {
+        for holder in [&mut self.lock_holders.machine, &mut self.lock_holders.unit].into_iter().flatten() {
             holder.program = bounded_line(&holder.program);
         }
         self

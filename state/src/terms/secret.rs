@@ -29,7 +29,10 @@ pub const SEALED_BYTES_MAX: usize = 768 << 10;
 /// The most bytes of the sealed contents of all secrets of one unit, application or model: 64 MiB, 85 contents of the
 /// largest size or 1.6 KiB in each of 200 revisions of 200 secrets. Without it they could have 29 GiB.
 pub const OWNED_BYTES_MAX: u64 = 64 << 20;
-/// The most bytes of the encoded values of one revision, as in Juju.
+/// The most bytes of the values of one revision in base64, as their writers count them: the sealed content takes as many,
+/// and 16 KiB are left for its keys, salt and authentication.
+pub const VALUES_BYTES_MAX: usize = SEALED_BYTES_MAX - (16 << 10);
+/// The most bytes of the encoded values of one revision that a tool or a command sends, as in Juju.
 pub const CONTENT_BYTES_MAX: usize = 1_000_000;
 
 /// The number of characters of an id.

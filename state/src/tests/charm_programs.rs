@@ -70,6 +70,20 @@ fn a_hook_that_ends_well_or_is_not_found_after_a_program_was_lost_runs_again_wit
     }
 }
 
+/// The log of the agent has the end that counts.
+#[test]
+fn the_end_of_a_hook_that_lost_a_program_counts_as_an_interruption() {
+    let (local, _) = started();
+    let run = Run::new(1, Operation::Hook(Hook::UpdateStatus), StartReason::IntervalPassed);
+    let counted = |programs| {
+        let ended = HookResult { programs, ..HookResult::without_writes(RunExit::Code(0)) };
+        outcome::counted_exit(&local, &run, &ended)
+    };
+    assert_eq!(counted(Some(files(&KEPT))), RunExit::Interrupted);
+    assert_eq!(counted(Some(files(&CharmProgram::ALL))), RunExit::Code(0));
+    assert_eq!(counted(None), RunExit::Code(0), "they were not observed");
+}
+
 #[test]
 fn a_hook_that_was_not_found_again_has_not_run_either() {
     let (mut local, _) = started();

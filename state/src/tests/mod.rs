@@ -384,13 +384,6 @@ impl Agent {
         (self.epoch, self.store_generation) = (attached.expect("it attaches").epoch, RESTORED);
     }
 
-    /// The record of a resync.
-    pub fn resync(&self) -> Record {
-        let mut resync = self.record(Operation::Resync, Outcome::Ok);
-        resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..self.local.clone() }));
-        resync
-    }
-
     pub fn session(&self) -> AgentSession {
         let Agent { unit, epoch, store_generation, .. } = *self;
         AgentSession { model: MODEL, unit, epoch, store_generation }
@@ -402,18 +395,23 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
+        self.send_at(world, record, COMMITTED_MS)
+    }
+
+    pub fn send_at(&self, world: &mut World, record: &Record, now_ms: i64) -> Result<CommitOutcome, Refusal> {
         let record = &crate::agents::record_validation::Valid::record(record.clone())?;
         let session = self.session();
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut dropped = Vec::new();
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            let applied = world.run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))?;
+            let applied = world
+                .run(|draft, ids| resync::apply_batch(draft, session, batch, Creation { now_ms, ids }))?;
             next = applied.0;
             dropped.extend(applied.1);
         }
         let mut outcome = world.run(|draft, ids| {
-            record_commit::commit(draft, session, record, None, LogLines::ALL, created(ids))
+            record_commit::commit(draft, session, record, None, LogLines::ALL, Creation { now_ms, ids })
         })?;
         outcome.dropped.splice(..0, dropped);
         Ok(outcome)

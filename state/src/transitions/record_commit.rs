@@ -138,7 +138,8 @@ pub fn commit(
     if let Some(sha256) = assigned_archive.as_ref().filter(|_| assigned_archive != stored.assigned_archive) {
         archive::record_use(draft, model, unit, sha256);
     }
-    let replica = ReplicaDoc { outcome: committed, assigned_archive, local };
+    let resync_ms = record.resync_local.as_ref().map(|_| now_ms).or(stored.resync_ms);
+    let replica = ReplicaDoc { outcome: committed, assigned_archive, resync_ms, local };
     draft.put(&model.replica(unit), &replica);
     Ok(replica.outcome)
 }
@@ -234,8 +235,8 @@ pub fn executing_since(
     now_ms: i64,
 ) -> i64 {
     let doc = documents.document(&session.model.unit(session.unit));
-    let created_ms = doc.map_or(now_ms, |doc| doc.created_ms);
-    now_ms.saturating_sub_unsigned(report.executing_for_ms).max(created_ms).min(now_ms)
+    let since_ms = now_ms.saturating_sub_unsigned(report.executing_for_ms);
+    doc.map_or(now_ms, |doc| ReportedTimeBounds::of(&doc, now_ms).bounded(since_ms))
 }
 
 /// Stores that a record was refused, if it can never be applied: until another record is applied, the unit is shown in

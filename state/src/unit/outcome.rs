@@ -87,11 +87,21 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
     record(local, view, now, finished).map(Event::Finished).into_iter().collect()
 }
 
+/// How the end of a run counts, which is not always how its process has ended: a hook that has lost a program of its charm is
+/// interrupted.
+pub fn counted_exit(local: &Local, run: &Run, result: &HookResult) -> RunExit {
+    match &result.programs {
+        Some(programs) => result.exit.clone().with_programs(local, run, programs),
+        None => result.exit.clone(),
+    }
+}
+
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: FinishedRun) -> Option<Record> {
+    let exit = counted_exit(local, finished.run, &finished.result);
     let FinishedRun {
         run,
-        result: HookResult { exit, handler, programs, writes, reports },
+        result: HookResult { exit: _, handler, programs, writes, reports },
         pending_reports,
         texts,
     } = finished;
@@ -103,7 +113,6 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         Outcome::Failed { reason, retry }
     };
     let files = programs.unwrap_or_default();
-    let exit = exit.with_programs(local, run, &files);
     let may_delete = matches!(operation, Operation::Hook(Hook::Install | Hook::UpgradeCharm));
     let is_deleted_by_charm = exit == RunExit::Code(0) && may_delete && files.is_any_lost(local);
     let outcome = match exit {

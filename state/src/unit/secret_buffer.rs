@@ -25,6 +25,7 @@ impl HookContext {
             rotate_at_ms: None,
             expire_at_ms: None,
             revision: 0,
+            last_revision: 0,
             access: BTreeMap::new(),
         });
         let mut secret = self.secrets.get(&id).cloned().or(created)?;
@@ -42,7 +43,9 @@ impl HookContext {
             // same way, so that this hook reads the expiry that later hooks read.
             let by_model = |host_ms: i64| host_ms.saturating_add_unsigned(self.model.advanced_ms);
             secret.expire_at_ms = write.expire_at_ms.map(by_model).or(secret.expire_at_ms);
-            secret.revision += u64::from(write.sealed.is_some());
+            if write.sealed.is_some() {
+                secret.revision = secret.last_revision.max(secret.revision) + 1;
+            }
             write.access.iter().for_each(|change| change.apply(&mut secret.access, &self.relations));
         }
         Some(secret)

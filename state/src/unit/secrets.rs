@@ -77,6 +77,9 @@ pub struct HookSecret {
     pub expire_at_ms: Option<i64>,
     /// The newest revision.
     pub revision: u64,
+    /// The number of the revision that was created last, which may have been removed since: no number is used again.
+    #[serde(default)]
+    pub last_revision: u64,
     /// Who may read it, and the relation in which it was granted; a list of pairs when it is serialised.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "crate::terms::pairs")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<(SecretReader, RelationName)>"))]

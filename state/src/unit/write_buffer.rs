@@ -9,7 +9,7 @@
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
     ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError,
-    PortWrites, Ports, Writes, size,
+    OUTPUT_BYTES_MIN, PortWrites, Ports, Writes, size,
 };
 use crate::terms::names::RelationNumber;
 use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
@@ -175,6 +175,11 @@ impl HookContext {
         })
     }
 
+    /// Returns how many bytes, as JSON, one transaction can store of the output of the action's process, beside the changes.
+    pub fn output_bytes_max(&self) -> usize {
+        HOOK_WRITES_BYTES_MAX.saturating_sub(self.stored_bytes()).max(OUTPUT_BYTES_MIN)
+    }
+
     /// Returns how many bytes of this unit's data one transaction can have to store: all of the unit's own bags, its state,
     /// and what this hook changes. Most commits store only the changed bags, but the one that publishes new addresses stores
     /// all of them.
@@ -241,6 +246,21 @@ mod tests {
         assert!(context.write_bag(2, BagSide::Application, change(&[("a", &more)])).is_err());
         assert!(context.write_state([("a".to_owned(), Some(more.clone()))]).is_err());
         assert_eq!(context, before);
+    }
+
+    #[test]
+    fn the_output_of_an_action_gets_what_its_results_leave() {
+        let mut context = context();
+        let free = context.output_bytes_max();
+        assert!(free > HOOK_WRITES_BYTES_MAX - (8 << 10), "{free}");
+        let results = |bytes| ActionWrites {
+            results: [("a".to_owned(), "x".repeat(bytes).into())].into_iter().collect(),
+            ..ActionWrites::default()
+        };
+        context.write_action(results(500_000)).unwrap();
+        assert!((500_000..501_000).contains(&(free - context.output_bytes_max())));
+        context.write_action(results(750_000)).unwrap();
+        assert_eq!(context.output_bytes_max(), OUTPUT_BYTES_MIN);
     }
 
     #[test]

@@ -31,6 +31,10 @@ pub const HOOK_DOCUMENTS_MAX: usize = 600 - REPORTS_MAX - 40 - 300;
 /// the keys and the other fields of documents, some 460 bytes for each of 600.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
+/// The bytes that the output of an action's process has in any case: an action publishes no addresses, so that at most 240
+/// documents take 460 bytes each of the 272 KiB, and 160 KiB are left.
+pub const OUTPUT_BYTES_MIN: usize = 128 << 10;
+
 /// The most bytes of all changes of a hook as they are sent: a deletion has its key. A request has 4 MiB, with the reports
 /// of the record.
 pub const HOOK_SENT_BYTES_MAX: usize = 2 << 20;

@@ -71,6 +71,7 @@ impl UnitViewReader<'_> {
                 rotate_at_ms: secret.rotate_at_ms,
                 expire_at_ms: secret.expire_at_ms,
                 revision: newest,
+                last_revision: secret.latest,
                 access: secret.grants.values().filter_map(|grant| self.access(grant)).collect(),
             },
             rotation_due: secret.rotation_due,

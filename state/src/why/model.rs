@@ -84,7 +84,7 @@ fn waiting_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some())
-        || facts.presence.health(id).is_some()
+        || facts.presence.health(id).is_some_and(|health| health.has_problem())
         || facts.presence.missing_file(id).is_some();
     let has_attached = attachment(&mut { facts.reader }, facts.model, id).has_attached();
     let is_expected = has_attached && !facts.presence.has_reported(id);

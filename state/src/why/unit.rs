@@ -7,11 +7,13 @@ use crate::documents::effective_life;
 use crate::documents::fake_application::is_fake;
 use crate::documents::prelude::{UnitDoc, last_id};
 use crate::documents::refusal::Refusal;
+use crate::lifecycle::model::is_parallel;
 use crate::status::hook_lock::holder;
 use crate::status::presence::ExecutingRun;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
+use crate::terms::health::UnitHealth;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
@@ -217,7 +219,9 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
         return cause.since(since_ms);
     }
     let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
-    let foreign = facts.presence.health(id).and_then(|health| health.lock_holder);
+    let config = read(facts.reader, &facts.model.model_config()).unwrap_or_default();
+    let holder = |health: UnitHealth| health.lock_holders.holder(is_parallel(&config));
+    let foreign = facts.presence.health(id).and_then(holder);
     if let Some(holder) = foreign.filter(|_| run.operation.runs_charm()) {
         let duty = Duty::EndLockHolder { holder, activity };
         return Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator).since(since_ms);

@@ -178,6 +178,7 @@ pub fn mark_secret(view: &mut Snapshot, event: SecretEvent, of_application: bool
         rotate_at_ms: None,
         expire_at_ms: None,
         revision: 2,
+        last_revision: 2,
         access: BTreeMap::new(),
     };
     let (expired, obsolete) = Default::default();

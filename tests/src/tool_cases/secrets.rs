@@ -84,6 +84,7 @@ impl Secrets {
                 rotate_at_ms: secret.rotates.as_deref().map(time_ms),
                 expire_at_ms: secret.expiry.as_deref().map(time_ms),
                 revision: secret.revision,
+                last_revision: secret.revision,
                 access: access.collect(),
             };
             Some((*id, shown))

@@ -36,6 +36,7 @@ const UPLOAD: &str = "controller/src/server/upload.rs";
 const BOUNDS: &str = "state/src/agents/record_bounds.rs";
 const PORTS: &str = "state/src/terms/port_range.rs";
 const VALIDATION: &str = "state/src/agents/record_validation.rs";
+const RESYNC: &str = "state/src/restore/resync.rs";
 const SECRET: &str = "state/src/terms/secret.rs";
 const STORAGE: &str = "state/src/terms/storage.rs";
 const ETCD_OPEN: &str = "controller/src/store/etcd/open.rs";
@@ -225,7 +226,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "the leader settings of an application",
         &[("state/src/terms/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
     ),
-    ("the encrypted content of a revision of a secret", &[(SECRET, "SEALED_BYTES_MAX", Bytes)]),
+    ("the values of a revision of a secret", &[(SECRET, "VALUES_BYTES_MAX", Bytes)]),
     ("secrets of one unit, one application, or the users of a model", &[(SECRET, "SECRETS_MAX", Count)]),
     ("the encrypted contents of all secrets of one unit", &[(SECRET, "OWNED_BYTES_MAX", Bytes)]),
     ("revisions of one secret", &[(SECRET, "REVISIONS_MAX", Count)]),
@@ -260,6 +261,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     // What an agent may send
     ("any number", &[(VALIDATION, "NUMBER_MAX", Power)]),
     ("the number of a run", &[(VALIDATION, "RUNS_AHEAD_MAX", Power)]),
+    ("the resyncs of a unit with one store generation", &[(RESYNC, "RESYNC_INTERVAL_MS", Time)]),
     ("the numbers of a resync record", &[(VALIDATION, "RESYNC_AHEAD_MAX", Count)]),
     ("the number of an action", &[(VALIDATION, "ACTIONS_LOST_MAX", Power)]),
     ("the number of a session", &[(VALIDATION, "SESSIONS_LOST_MAX", Power)]),
@@ -368,8 +370,11 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("lines of it in the debug log", &[("agent/src/hook_process/printed.rs", "OUTPUT_LINES_MAX", Count)]),
     (
-        "each stream of a task in its result",
-        &[("agent/src/hook_process/printed.rs", "RESULT_BYTES_MAX", Bytes)],
+        "both streams of a task in its result",
+        &[
+            ("state/src/unit/writes.rs", "HOOK_WRITES_BYTES_MAX", Bytes),
+            ("state/src/unit/writes.rs", "OUTPUT_BYTES_MIN", Bytes),
+        ],
     ),
     ("a line of `juju-log`", &[("state/src/unit/writes.rs", "TEXT_BYTES_MAX", Bytes)]),
     ("lines of it that `pintle dev` shows", &[("agent/src/follow_runs.rs", "OUTPUT_LINES_MAX", Count)]),

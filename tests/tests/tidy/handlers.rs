@@ -22,6 +22,7 @@ const DECIDING_NAMES: &[&str] = &[
     // what a content may be: lifecycle/secret_content.rs
     "is_content_key",
     "CONTENT_BYTES_MAX",
+    "VALUES_BYTES_MAX",
     "SEALED_BYTES_MAX",
     // settings in effect: status/application_config.rs, status/model_config.rs
     "application_config",

@@ -59,7 +59,12 @@ fn record_message(reason: &RecordRefusal) -> String {
         RecordRefusal::ResyncStateMisplaced => {
             "a resync record must contain the state of the unit, and no other record may".to_owned()
         }
-        RecordRefusal::ResyncRepeated => "the unit has resynchronised with this store before".to_owned(),
+        RecordRefusal::ResyncRepeated { interval_ms } => {
+            let minutes = interval_ms / 60_000;
+            format!(
+                "the unit has resynchronised with this store less than {minutes} minutes ago; its agent repeats it"
+            )
+        }
         RecordRefusal::ScopeNeverEntered { relation } => {
             format!("a hook of relation {relation}, whose scope the unit never entered")
         }

@@ -20,6 +20,10 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
             ),
             "deploy it without --num-units and --to, and integrate it",
         ),
+        ApplicationRefusal::SubordinateConstraints { application } => with_hint(
+            format!("cannot use constraints with {application}: it is a subordinate"),
+            "set them for its principal: its units are on the same machines",
+        ),
         ApplicationRefusal::FakePlaced { application } => with_hint(
             format!(
                 "cannot place a unit of {application}: it is a fake application, whose units have no agents"

@@ -50,7 +50,7 @@ fn limited(what: SecretLimit) -> &'static str {
         SecretLimit::Revisions => "revisions of one secret",
         SecretLimit::Grants => "grants of one secret",
         SecretLimit::Consumed => "secrets that one unit reads",
-        SecretLimit::ContentBytes => "bytes of the content of a secret, encrypted and in base64",
+        SecretLimit::ContentBytes => "bytes of the values of a secret, in base64",
         SecretLimit::TextBytes => "bytes of a label or description",
     }
 }

@@ -182,7 +182,8 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{ClientFile, ModelInfo};
+    use crate::supervisor::agent_file::client_file;
+    use api::ModelInfo;
     use state::terms::life::Life;
     use state::terms::status::ModelState;
     use std::fs;
@@ -247,17 +248,7 @@ mod tests {
             has_machines: true,
             development: false,
         };
-        let text = String::new;
-        let (controller, server_name, ca, user) = (text(), text(), text(), text());
-        let client = ClientFile {
-            controller,
-            other_controllers: Vec::new(),
-            server_name,
-            ca,
-            user,
-            token: text(),
-            model: text(),
-        };
+        let client = client_file("127.0.0.1:1");
         let spec = InstanceSpec { machine: &machine, model: &model, nonce: Uuid(70), client: &client };
 
         let mut local = Local::new(dir.clone(), program);

@@ -1,6 +1,7 @@
 //! Tests of the provisioner's loop with a fake controller and a fake provider.
 
 use super::*;
+use crate::supervisor::agent_file::client_file;
 use crate::supervisor::provider::CreatedInstance;
 use crate::supervisor::provider::InstanceList;
 use api::error::ApiError;
@@ -183,20 +184,6 @@ async fn reports(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<Provis
         .await
 }
 
-fn client_file() -> ClientFile {
-    let text = String::new;
-    let (controller, server_name, ca, user) = (text(), text(), text(), text());
-    ClientFile {
-        controller,
-        other_controllers: Vec::new(),
-        server_name,
-        ca,
-        user,
-        token: text(),
-        model: text(),
-    }
-}
-
 fn controller(address: &str, instance_id: Option<&str>, retry_ms: Option<i64>) -> OneMachineController {
     let machine = DesiredMachine {
         uuid: Uuid(7),
@@ -221,7 +208,7 @@ async fn reports_with(
 ) -> Vec<ProvisioningReport> {
     let client = controller(address, instance_id, retry_ms);
     let mut provisioner = Provisioner::new(provider, FrozenEnvironment);
-    let Err(_) = provisioner.follow(&client, &client_file()).await;
+    let Err(_) = provisioner.follow(&client, &client_file("127.0.0.1:1")).await;
     assert!(
         client.has_token.load(Ordering::Relaxed),
         "the token of a machine whose start is recorded is registered"
@@ -286,7 +273,7 @@ async fn a_record_that_cannot_be_written_again_is_a_failure_of_its_machine_alone
     let client = controller("127.0.0.1", Some("running-0"), None);
     let mut provisioner =
         Provisioner::new(Running { is_read_only: true, ..Running::default() }, FrozenEnvironment);
-    let Err(_) = provisioner.follow(&client, &client_file()).await;
+    let Err(_) = provisioner.follow(&client, &client_file("127.0.0.1:1")).await;
     let reports = client.reports.lock().expect("no holder panics").clone();
     assert!(
         matches!(&reports[..], [ProvisioningReport::Failed { message }] if message == "cannot write it"),
@@ -300,7 +287,8 @@ async fn each_end_of_an_agent_is_reported_without_a_round() {
     let client =
         OneMachineController { ends_expected: 5, ..controller("127.0.0.1", Some("running-0"), None) };
     let provider = Running { is_readable: true, ends_left: AtomicU32::new(5), ..Running::default() };
-    let Err(_) = Provisioner::new(provider, FrozenEnvironment).follow(&client, &client_file()).await;
+    let Err(_) =
+        Provisioner::new(provider, FrozenEnvironment).follow(&client, &client_file("127.0.0.1:1")).await;
     assert_eq!(*client.ends.lock().expect("no holder panics"), [1, 2, 3, 4, 5]);
     assert_eq!(client.rounds.load(Ordering::Relaxed), 1);
 }

@@ -17,14 +17,16 @@
 
 use super::client::CallError;
 use super::layout::{
-    after, compare, delete, end_of_prefix, get_operation, put, range_written_until, written_at,
+    Layout, after, compare, delete, end_of_prefix, get_operation, never, put, range_written_until, written_at,
 };
 use super::messages::{Compare, GREATER, Operand, TxnRequest, TxnResponse};
 use super::mirror::{Documents, SnapshotReader};
 use super::shared::Core;
 use crate::store::outage::Outage;
 use crate::store::{ApplyError, Committed, RunError, StoreError};
+use prost::Message as _;
 use state::documents::draft::{Conflict, Draft, Page, Revision, Transaction};
+use state::terms::refusal::transaction::TransactionRefusal;
 use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -38,6 +40,13 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(60);
 /// The pause between two attempts to raise the fence.
 const RAISE_INTERVAL: Duration = Duration::from_millis(200);
 
+/// The most bytes of one request: etcd accepts 1.5 MiB by default, of which 1 KiB is left for what its members add. A draft
+/// writes 1.25 MiB at most, and what it has read is compared by whole keys, of up to some 280 bytes with the prefix: 2,000 of
+/// them do not fit beside it. Such a transaction is refused; none is known that has both.
+pub(super) const REQUEST_BYTES_MAX: usize = (3 << 19) - (1 << 10);
+/// The bytes of a long key, which has the ids of three entities.
+const LONG_KEY_BYTES: usize = 160;
+
 /// What became of a transaction.
 enum Outcome {
     Committed(Revision),
@@ -45,6 +54,8 @@ enum Outcome {
     Repeat,
     /// The transaction changes nothing.
     Nothing,
+    /// The request would have this many bytes, more than [`REQUEST_BYTES_MAX`].
+    TooLarge(usize),
 }
 
 /// An answer or a refusal of any type.
@@ -80,6 +91,12 @@ pub(super) async fn run(
             Ok((answer, transaction)) => match commit(core, &transaction, &snapshot).await {
                 Ok(Outcome::Committed(revision)) => return Ok(Committed { answer, revision }),
                 Ok(Outcome::Nothing) => Ok(Committed { answer, revision: snapshot.revision }),
+                Ok(Outcome::TooLarge(bytes)) => {
+                    return Err(RunError::TooLarge(TransactionRefusal::TooLarge {
+                        bytes,
+                        max: REQUEST_BYTES_MAX,
+                    }));
+                }
                 Ok(Outcome::Repeat) => {
                     let newest = core.snapshot();
                     if let Err(found) = transaction.check(&SnapshotReader::new(&newest)) {
@@ -115,6 +132,10 @@ pub(super) async fn apply(core: &Core, transaction: Transaction) -> Result<Revis
             Ok(()) => match commit(core, &transaction, &snapshot).await {
                 Ok(Outcome::Committed(revision)) => return Ok(revision),
                 Ok(Outcome::Nothing) => Ok(snapshot.revision),
+                Ok(Outcome::TooLarge(bytes)) => {
+                    let why = format!("a transaction has {bytes} bytes");
+                    return Err(ApplyError::Failed(StoreError::Unavailable(Outage::TooLarge(why))));
+                }
                 Ok(Outcome::Repeat) => continue,
                 Err(error) => return Err(ApplyError::Failed(error)),
             },
@@ -166,6 +187,10 @@ async fn commit(core: &Core, transaction: &Transaction, snapshot: &Documents) ->
     let Some(request) = request(core, transaction, snapshot, number, fence) else {
         return Ok(Outcome::Nothing);
     };
+    let bytes = request.encoded_len();
+    if bytes > REQUEST_BYTES_MAX {
+        return Ok(Outcome::TooLarge(bytes));
+    }
     let relist_count = {
         let mut mirror = core.mirror();
         mirror.expect(number);
@@ -248,6 +273,17 @@ fn request(
     operations.push(put(layout.newest(), &format!("{}/{number}", core.handle)));
     let failure = [layout.newest(), store, fence_key].map(get_operation).into();
     Some(TxnRequest { compare: compares, success: operations, failure })
+}
+
+/// A request of the largest size with this number of comparisons of long keys, none of which ever holds: it is sent to learn
+/// whether etcd accepts what [`commit`] sends.
+pub(super) fn largest_request(layout: &Layout, compares: usize) -> TxnRequest {
+    let compare = vec![never(layout.document(&"x".repeat(LONG_KEY_BYTES))); compares];
+    let write = |bytes: usize| vec![put(layout.newest(), &"x".repeat(bytes))];
+    let empty = TxnRequest { compare, success: write(0), failure: Vec::new() };
+    // the lengths of the value and of what contains it take up to nine bytes more
+    let bytes = REQUEST_BYTES_MAX - empty.encoded_len() - 9;
+    TxnRequest { success: write(bytes), ..empty }
 }
 
 /// The comparisons for what a transaction has read.

@@ -6,10 +6,11 @@
 //! transactions than the controller makes, is refused with the flag that it needs.
 
 use super::client::{CallError, Client, Tls};
+use super::commit::largest_request;
 use super::feed;
 use super::health::Health;
 use super::layout::{
-    self, Layout, Migration, StoreRecord, VERSION, get_operation, never, put, range_written_until, written_at,
+    self, Layout, Migration, StoreRecord, VERSION, get_operation, put, range_written_until, written_at,
 };
 use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
@@ -20,7 +21,7 @@ use crate::store::outage::Outage;
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
 use api::text::fault::not_started;
 use serde::Deserialize;
-use state::documents::draft::{BYTES_MAX, READS_MAX, Revision};
+use state::documents::draft::{READS_MAX, Revision};
 use state::terms::names::Uuid;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -277,10 +278,7 @@ async fn require_version(client: &Client) -> Result<(), OpenError> {
 
 /// Sends a transaction of the largest size, whose comparisons never hold. There is no request for the limits of etcd.
 async fn require_limits(client: &Client, layout: &Layout) -> Result<(), OpenError> {
-    let compares = vec![never(layout.newest()); TXN_OPS];
-    let write = put(layout.newest(), &"x".repeat(BYTES_MAX));
-    let probe = TxnRequest { compare: compares, success: vec![write], failure: Vec::new() };
-    match client.idempotent_txn(probe).await {
+    match client.idempotent_txn(largest_request(layout, TXN_OPS)).await {
         Ok(_) => Ok(()),
         Err(CallError::TooLarge(why)) => {
             let flag = match why.contains("too many operations") {

@@ -4,7 +4,7 @@ use super::*;
 use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
 use controller::environment::uuid_v4;
 use controller::installation::{Installation, StorePlace};
-use controller::migrate::{Step, Target, complete, migrate};
+use controller::migrate::{LeftStoreInUse, Step, Target, complete_at_start, migrate};
 use controller::store::etcd::{OpenError, RecordedStore};
 use controller::store::sqlite::{self, Sqlite};
 use state::documents::draft::Reader;
@@ -225,7 +225,7 @@ async fn a_start_completes_a_migration_that_died_before_it_marked_the_old_store(
     migrate(data, &Target::Sqlite(connection.clone()), &dies).await.expect_err("it dies");
     let installation = Installation::open(data, false).expect("complete").controller();
     for _ in 0..2 {
-        complete(data, installation).await.expect("etcd can be used");
+        complete_at_start(data, installation).await.expect("etcd can be used");
         let error = Etcd::open(options_of(&backup, installation)).await.err().expect("refused");
         assert!(matches!(error, OpenError::NotInUse { .. }), "{error}");
     }
@@ -254,6 +254,38 @@ async fn a_store_that_another_controller_serves_is_not_migrated() {
     assert!(cluster.etcdctl(&["lease", "revoke", &cluster.lease(&key).0]));
     serve("127.0.0.1:17070").await;
     migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect("migrated");
+}
+
+/// 1. A migration to a database dies before it has marked the old store. 2. A controller in a copy of the data folder opens the
+///    old store. 3. The next start of the first one would serve other models beside it.
+#[tokio::test]
+async fn a_start_is_refused_if_another_controller_has_opened_the_store_that_was_left() {
+    let cluster = EtcdCluster::shared();
+    let data = served().await;
+    let data = data.path();
+    let connection = connection(&cluster);
+    migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
+    drop(open_etcd(data).await.expect("recorded").expect("opens"));
+    let copy = etcd_file(data);
+    let dies = |step| step != Step::Switched;
+    migrate(data, &Target::Sqlite(connection.clone()), &dies).await.expect_err("it dies");
+    let installation = Installation::open(data, false).expect("complete").controller();
+    drop(Etcd::open(options_of(&copy, installation)).await.expect("it is a copy of the folder"));
+    let left = Installation::store_in(data).join("left-etcd.yaml");
+    for _ in 0..2 {
+        let error = complete_at_start(data, installation).await.expect_err("refused");
+        let refused: &LeftStoreInUse = error.downcast_ref().expect("a person decides");
+        assert_eq!(Path::new(&refused.file), left);
+    }
+    let unused = EtcdFile {
+        connection: Some(EtcdConnection { address: "etcd://127.0.0.1:9".to_owned(), ..connection }),
+        ..copy
+    };
+    let text = charms::yaml::to_string(&unused).expect("plain data");
+    std::fs::write(&left, text).expect("written");
+    complete_at_start(data, installation).await.expect("an etcd that is gone prevents no start");
+    std::fs::remove_file(&left).expect("it is kept for the next start");
+    complete_at_start(data, installation).await.expect("nothing is left to do");
 }
 
 /// A controller in a copy of the data folder, on another host, uses the store while it is migrated: what it commits is not

@@ -37,6 +37,11 @@ pub enum ApplicationRefusal {
         /// The application.
         application: String,
     },
+    /// A subordinate has no machines of its own, so that it can have no constraints.
+    SubordinateConstraints {
+        /// The application.
+        application: String,
+    },
     /// The units of a fake application have a machine without an agent.
     FakePlaced {
         /// The application.
@@ -160,6 +165,7 @@ impl ApplicationRefusal {
         match self {
             ApplicationRefusal::BeingRemoved { .. } => Code::NotAlive,
             ApplicationRefusal::SubordinateUnits { .. }
+            | ApplicationRefusal::SubordinateConstraints { .. }
             | ApplicationRefusal::FakePlaced { .. }
             | ApplicationRefusal::CannotBeFake { .. }
             | ApplicationRefusal::NotFake { .. }

@@ -59,8 +59,11 @@ pub enum RecordRefusal {
     },
     /// A resync record has no state of the unit, or another record has one.
     ResyncStateMisplaced,
-    /// The unit has resynchronised with this store generation before, and lacks nothing since.
-    ResyncRepeated,
+    /// The unit has resynchronised with this store generation a moment ago. The agent repeats the resync.
+    ResyncRepeated {
+        /// The least time between two resyncs.
+        interval_ms: i64,
+    },
     /// The hook belongs to a relation whose scope the unit never entered.
     ScopeNeverEntered {
         /// The relation.
@@ -170,7 +173,7 @@ impl RecordRefusal {
             RecordRefusal::UnitAlive { sequence, .. } => Code::Gap { expected: *sequence },
             RecordRefusal::OtherRelation { .. }
             | RecordRefusal::ResyncStateMisplaced
-            | RecordRefusal::ResyncRepeated
+            | RecordRefusal::ResyncRepeated { .. }
             | RecordRefusal::ScopeNeverEntered { .. }
             | RecordRefusal::OtherEndpoint { .. }
             | RecordRefusal::ActionNeverQueued { .. }

@@ -24,7 +24,7 @@ pub enum TransactionRefusal {
     },
     /// What it writes is too large.
     TooLarge {
-        /// The bytes of its keys and documents.
+        /// The bytes of its keys and documents, or of its request to etcd, which also has the keys of what it has read.
         bytes: usize,
         /// The most bytes that are allowed.
         max: usize,

@@ -187,6 +187,27 @@ fn secret_expired_runs_again_until_the_revision_is_removed() {
 }
 
 #[test]
+fn a_hook_reads_the_number_that_its_new_revision_gets() {
+    let mut world = World::new();
+    let (_, mut web, _) = pair(&mut world);
+    write(&mut world, &mut web, SecretWrite { created: Some(SecretOwnerKind::Unit), ..sealed("one") });
+    write(&mut world, &mut web, sealed("two"));
+    let removed = Some(SecretRemoval::Revisions([2].into()));
+    write(&mut world, &mut web, SecretWrite { removed, ..SecretWrite::default() });
+    let view = view::full_view(world.reader(), MODEL, web.unit).expect("the unit exists");
+    let view = Snapshot::from_full(view.delta).expect("a full view is complete");
+    let secret = view.secrets[&id()].owned.as_ref().expect("it owns it").secret.clone();
+    let mut context = hook_context::context();
+    context.secrets = BTreeMap::from([(id(), secret)]);
+    assert_eq!(context.own_secret(id()).map(|secret| secret.revision), Some(1));
+    context.write_secret(id(), sealed("three")).expect("it is short");
+    assert_eq!(context.own_secret(id()).map(|secret| secret.revision), Some(3), "2 is not used again");
+    write(&mut world, &mut web, sealed("three"));
+    let stored = read::<SecretDoc>(world.reader(), &MODEL.secret(id())).expect("it exists");
+    assert_eq!(stored.newest(), 3);
+}
+
+#[test]
 fn a_unit_that_does_not_lead_ends_no_secret_hook_of_its_application() {
     let mut world = World::new();
     let (_, mut web, _) = pair(&mut world);

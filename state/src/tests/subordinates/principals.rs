@@ -2,8 +2,9 @@
 
 use crate::documents::blockers::{EntityId, blockers};
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{application, machine, unit};
+use crate::lifecycle::{application, constraints, machine, unit};
 use crate::terms::cause::{Duty, Entity, RelationName};
+use crate::terms::constraints::Constraints;
 use crate::terms::owner::Owner;
 use crate::tests::subordinates::fixture::{
     destroy, document, head, related_subordinate, shown, started, subordinate_refused,
@@ -40,6 +41,27 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
     assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 2);
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
     assert_eq!(refused(answer).0, Code::Forbidden, "there is no other way");
+}
+
+#[test]
+fn a_subordinate_has_no_constraints_and_its_principal_has_those_of_its_deployment() {
+    let mut world = World::new();
+    let constraints: Constraints = "mem=2G".parse().expect("valid");
+    let deploy = |world: &mut World, charm: &str| {
+        let request = Deploy { sha256: charm.into(), constraints: constraints.clone(), ..Deploy::default() };
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, created(ids)))
+    };
+    let refusal = || {
+        RefusalReason::from(ApplicationRefusal::SubordinateConstraints { application: "logging".to_owned() })
+    };
+    let refused = deploy(&mut world, "logging").expect_err("it has no machines of its own");
+    assert_eq!(*refused.reason, refusal());
+    assert_eq!(read(world.reader(), &MODEL.application_name("logging")), None, "nothing is deployed");
+    let web = deploy(&mut world, "web").expect("it deploys").application;
+    assert_eq!(read(world.reader(), &MODEL.constraints(web)).as_ref(), Some(&constraints));
+    world.deploy("logging", "logging", 0);
+    let set = world.run(|draft, _| constraints::set(draft, MODEL, Some("logging"), &constraints));
+    assert_eq!(set.map_err(|refusal| *refusal.reason), Err(refusal()));
 }
 
 #[test]

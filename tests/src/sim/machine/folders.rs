@@ -16,6 +16,7 @@ use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
+use std::collections::BTreeSet;
 
 /// Runs the machine agent: it supervises unit agents until the machine is Dead and then uninstalls them.
 pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, machine: Machine) {
@@ -121,6 +122,12 @@ impl Deployments for Folders {
             || state.deployed.values().any(|deployed| deployed.unit == unit);
         if is_here { Err(anyhow::anyhow!("a folder belongs to unit {unit}")) } else { Ok(()) }
     }
+
+    fn take_deleted(&self) -> BTreeSet<Uuid> {
+        BTreeSet::new() // folders are deleted at once
+    }
+
+    async fn wait_until_deleted(&self) {}
 
     fn is_finished(&self, name: &UnitName) -> bool {
         let is_active = |entry: &DeployedUnit| entry.token_set && !entry.finished && !entry.recalling;
