@@ -6,7 +6,8 @@
 //!
 //! Each call has one thread, which ends with its work. [`run`] has at most one of these threads: a call that is dropped
 //! does not end the work (a folder on a file server that does not answer can hold it for hours), and the next call
-//! waits until it has ended. [`beside`] is for work of less than a millisecond, which waits for nothing.
+//! waits until it has ended. [`beside`] is for work that the loop needs at once: it waits for no
+//! other call.
 //!
 //! Called by `hook_process` and `unit_supervisor`.
 
@@ -33,7 +34,7 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     .await
 }
 
-/// Does short work on a thread of its own, which starts when this is first polled, or in this call if no thread can be
+/// Does work on a thread of its own, which starts when this is first polled, or in this call if no thread can be
 /// started. If the call is dropped, the thread still completes the work.
 ///
 /// # Panics

@@ -83,6 +83,11 @@ impl Deletions {
     /// While it is being deleted, with the progress: [`Deletions::take_ended`] has the unit later. Or why it could not be
     /// deleted.
     pub fn require_deleted(&self, unit: Uuid, folder: &Path) -> Result<()> {
+        // a slow attempt has failed since the last call: its reason is reported before it is repeated
+        let failed = lock(&self.state).failed.remove(folder);
+        if let Some(why) = failed {
+            bail!("cannot delete {}: {why}", folder.display());
+        }
         self.start(folder.to_owned());
         let state = lock(&self.state);
         let is_pending = |state: &mut State| state.pending.contains_key(folder);
@@ -99,8 +104,8 @@ impl Deletions {
         }
     }
 
-    /// The units of which [`Deletions::require_deleted`] has failed because a deletion took long, and has ended since the
-    /// last call, with or without success.
+    /// The units of which [`Deletions::require_deleted`] has failed because a deletion took long, and has been completed
+    /// since the last call. One that has failed is tried again with the back-off of its recall.
     pub fn take_ended(&self) -> BTreeSet<Uuid> {
         std::mem::take(&mut lock(&self.state).ended)
     }
@@ -134,7 +139,7 @@ fn run(shared: &SharedState, ended: &Notify) {
         let outcome = tree::remove_counting(&folder, &deleted);
         let mut state = lock(shared);
         state.pending.remove(&folder);
-        let awaited = state.awaited.remove(&folder);
+        let awaited = state.awaited.remove(&folder).filter(|_| outcome.is_ok());
         state.ended.extend(awaited);
         if let Err(error) = outcome {
             tracing::warn!("cannot delete {}: {error}", folder.display());

@@ -49,7 +49,9 @@ mod tests {
         for address in others.filter(|address| address.is_ipv4() && !address.is_loopback()) {
             let device = with_address(&address.to_string()).expect("it was listed");
             let kernel = std::fs::read_to_string(format!("/sys/class/net/{}/address", device.name));
-            assert_eq!(kernel.expect("the kernel shows it").trim(), device.mac);
+            // a tunnel, for example, has none
+            let kernel = kernel.expect("the kernel shows it").replace("00:00:00:00:00:00", "");
+            assert_eq!(kernel.trim(), device.mac);
         }
     }
 }

@@ -225,8 +225,8 @@ fn document(file: &Path) -> Result<Map<String, Value>, CommandError> {
     Ok(map)
 }
 
-/// Whether the charm of an application is a path. Any other name is one of a charm store, also if the current folder has an
-/// entry of this name.
+/// Whether the charm of an application is a path. Any other name is one of the charm directories, also if the current folder
+/// has an entry of this name.
 fn is_path(charm: &str) -> bool {
     charm.starts_with(['.', '/'])
 }

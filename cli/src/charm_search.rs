@@ -12,19 +12,27 @@ use std::path::{Path, PathBuf};
 /// The environment variable with charm directories, separated by colons.
 pub const VARIABLE: &str = "PINTLE_CHARMS";
 
-/// Finds the charm that a command or a bundle names: any path that exists, whether or not it is a charm, else a charm of
-/// this name. The prefixes `local:` and `ch:` of bundles and older clients are ignored, and so are the architecture and the
+/// Finds the charm that a command names: any path that exists, whether or not it is a charm, else a charm of this name. The
+/// prefixes `local:` and `ch:` of bundles and older clients are ignored, and so are the architecture and the
 /// series of a charm of the store (`ch:amd64/jammy/web`).
 ///
 /// # Errors
 /// If there is none, or the settings of `up` cannot be read. The error about a name lists the directories that were searched.
 pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
+    let path = Path::new(charm.strip_prefix("local:").unwrap_or(charm));
+    match path.exists() {
+        true => Ok(path.to_owned()),
+        false => find_named(charm, dir),
+    }
+}
+
+/// Finds the charm of this name in the charm directories, whatever the current folder has.
+///
+/// # Errors
+/// As [`find`].
+pub fn find_named(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
     let of_store = charm.strip_prefix("ch:").map(|url| url.rsplit('/').next().unwrap_or(url));
     let name = of_store.unwrap_or_else(|| charm.strip_prefix("local:").unwrap_or(charm));
-    let path = Path::new(name);
-    if path.exists() {
-        return Ok(path.to_owned());
-    }
     let named = CommandError::new(format!("no charm at {charm:?}"));
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !is_name {

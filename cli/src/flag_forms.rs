@@ -15,7 +15,9 @@ pub fn rewritten(words: Vec<String>, command: &Command) -> Vec<String> {
     let (mut command, mut rewritten, mut words) = (command.clone(), Vec::new(), words.into_iter().peekable());
     rewritten.extend(words.next());
     while let Some(word) = words.next() {
-        if word == "--" {
+        // the rest is of another program: `ssh web/0 tool --debug=true`
+        let is_rest = !word.starts_with('-') && takes_rest(&command);
+        if word == "--" || is_rest && command.find_subcommand(&word).is_none() {
             rewritten.push(word);
             break;
         }
@@ -40,6 +42,11 @@ pub fn rewritten(words: Vec<String>, command: &Command) -> Vec<String> {
     }
     rewritten.extend(words);
     rewritten
+}
+
+/// Whether the words after the first argument of the command are not its own.
+fn takes_rest(command: &Command) -> bool {
+    command.get_arguments().any(clap::Arg::is_trailing_var_arg_set)
 }
 
 /// Whether the command has a flag for the format, which does not know this name of its default.
@@ -109,6 +116,7 @@ mod tests {
         for words in [
             &["juju", "config", "web", "debug=true"][..],
             &["juju", "exec", "--unit", "web/0", "--parallel=false", "--", "x", "--background=true"],
+            &["juju", "ssh", "web/0", "tool", "--debug=true", "--verbose=false"],
             &["juju", "remove-application", "web", "--force=maybe"],
             &["juju", "status", "--unknown=true", "--format=true"],
         ] {

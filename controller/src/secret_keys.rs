@@ -167,8 +167,9 @@ impl SecretKeys {
 
     /// Whether a key of these contents of the store is missing. It is remembered, for [`Self::missing_cause`].
     pub fn lacks_key_of_any(&self, contents: &[String]) -> bool {
+        // a content without the id of a key is damaged, and no key opens it
         let missing = contents.iter().filter(|sealed| !self.has_key_of(sealed));
-        let ids: Vec<String> = missing.map(|sealed| key_id(sealed).unwrap_or_default().to_owned()).collect();
+        let ids: Vec<String> = missing.filter_map(|sealed| Some(key_id(sealed)?.to_owned())).collect();
         let lacks = !ids.is_empty();
         *self.missing_at_start.lock().unwrap_or_else(PoisonError::into_inner) = ids;
         lacks

@@ -8,7 +8,7 @@ use crate::process::Process;
 use fs2::{FileExt, TryLockError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -124,23 +124,24 @@ pub struct HeldLock {
 /// Returns the process that holds the lock of this file, as the kernel knows it: the text in the file may be of another
 /// time or folder.
 pub fn holder(path: &Path) -> Option<Process> {
-    let inode = std::fs::metadata(path).ok()?.ino();
+    let file = std::fs::metadata(path).ok()?;
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let holders = locks.lines().filter_map(exclusive_lock).filter(|(_, locked)| *locked == inode);
+    let holders = locks.lines().filter_map(exclusive_lock).filter(|(_, locked)| *locked == file.ino());
     // The kernel's number of a device is not always that of the file's metadata (btrfs), so the lock itself is tested, and
     // only now: a test holds the lock for a moment, which a program that starts would take for another holder.
-    let holder = holders.filter_map(|(pid, _)| Process::find(pid)).find(|_| is_held(path))?;
+    //
     // 1. An agent takes a lock, its child inherits it, and the agent ends. 2. The kernel still names the agent. 3. Another
-    //    process gets its pid.
-    has_open(holder, inode).then_some(holder)
+    //    process gets its pid, and does not have the file open. Nor does one that locks a file of the same number on another
+    //    file system.
+    let candidates = holders.filter_map(|(pid, _)| Process::find(pid));
+    candidates.filter(|process| has_open(*process, &file)).find(|_| is_held(path))
 }
 
-/// Whether a process has a file of this inode open; true if its open files may not be read.
-fn has_open(process: Process, inode: u64) -> bool {
+/// Whether a process has this file open; true if its open files may not be read.
+fn has_open(process: Process, file: &Metadata) -> bool {
     let Ok(mut opened) = std::fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return true };
-    opened.any(|link| {
-        link.is_ok_and(|link| std::fs::metadata(link.path()).is_ok_and(|file| file.ino() == inode))
-    })
+    let is_file = |found: Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
+    opened.any(|link| link.is_ok_and(|link| std::fs::metadata(link.path()).is_ok_and(is_file)))
 }
 
 /// Returns the locks below a folder that processes hold, also if the files were deleted since, or the folder was replaced

@@ -162,7 +162,7 @@ fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothi
         "bag 1 1 1 1048576",
         "hook 1 1 1 786432",
         "secret 2 1 1 1048576",
-        "sealed 1 1 1 786432",
+        "sealed 1 1 1 770048",
         "leader 1 1 1 262144",
         "state 1 1 1 65536",
         "arguments 1 1 1 ",

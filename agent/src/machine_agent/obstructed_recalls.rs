@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// [`OBSTRUCTED_RECALL_RETRY_MAX_MS`].
 const RETRY_FIRST_MS: u64 = 5_000;
 
+/// The shortest pause before the next attempt: one lists and reads the folders of the machine.
+const PAUSE_MIN_MS: u64 = 1_000;
+
 /// The obstructed recalls of one machine.
 pub(super) struct ObstructedRecalls {
     /// What prevents the confirmation, by unit.
@@ -59,10 +62,12 @@ impl ObstructedRecalls {
         }
     }
 
-    /// When the obstructed recalls are tried again. None if no recall is obstructed. Also none if that time has passed: the
-    /// machine agent has no view, or could not list its folders, and what ends that wakes it.
+    /// When the obstructed recalls are tried again; none if no recall is obstructed. That time may have passed: the last
+    /// attempt took long, or there was none, because the machine agent has no view or could not list its folders. It is
+    /// never now, so that the loop pauses in each case.
     pub(super) fn next_attempt_ms(&self, now_ms: u64) -> Option<u64> {
-        (!self.found.is_empty() && self.next_ms > now_ms).then_some(self.next_ms)
+        let not_before = now_ms.saturating_add(PAUSE_MIN_MS);
+        (!self.found.is_empty()).then(|| self.next_ms.max(not_before))
     }
 
     /// All obstacles, if the controller has not received exactly these in this watch; empty if none is left.
@@ -96,7 +101,12 @@ mod tests {
         assert_eq!(tried_ms.len(), 12, "{tried_ms:?}");
         let next_ms = recalls.next_attempt_ms(3_600_000).expect("it is obstructed");
         assert!(next_ms > 3_600_000);
-        assert_eq!(recalls.next_attempt_ms(next_ms), None, "the loop would not wait at all");
+        // the attempt took longer than the delay, or there was none
+        assert_eq!(
+            recalls.next_attempt_ms(next_ms + 7),
+            Some(next_ms + 1_007),
+            "at once, but not without a pause"
+        );
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
         recalls.retry_now(obstructed);
         assert_eq!(recalls.due(&both, 3_600_000), both, "its folder was deleted meanwhile");

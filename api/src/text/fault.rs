@@ -100,8 +100,8 @@ pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> St
         }
         Fault::OlderState => {
             return format!(
-                "if {folder} is a copy of the unit's folder, delete it; otherwise put its newest state.yaml and \
-                 journal.yaml back, or move both out of it: the unit then goes on with what the controller has recorded"
+                "if {folder} is a copy of the unit's folder, delete it; otherwise put its newest journal.yaml and \
+                 state.yaml back, or move both out of it, in this order: the unit then goes on with what the controller has recorded"
             );
         }
         Fault::UnrestoredStorage => {

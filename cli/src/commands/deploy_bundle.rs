@@ -32,7 +32,7 @@ pub async fn run<A: UserPort>(
     args: &DeployArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let bundle = bundle::read(file, &args.overlay, |charm| charm_search::find(charm, &session.dir))?;
+    let bundle = bundle::read(file, &args.overlay, |charm| charm_search::find_named(charm, &session.dir))?;
     let given = [
         ("the name of an application", args.application.is_some()),
         ("--num-units", args.num_units != 1),

@@ -104,7 +104,12 @@ pub async fn run<A: UserPort>(args: &WaitForArgs, session: &CommandSession<A>) -
                 last = Some(facts);
             }
             if let Ok(changed) = timeout(POLL_INTERVAL, api.handle(WaitForChange { after })).await {
-                after = Some(changed?);
+                match changed {
+                    Ok(changed) => after = Some(changed),
+                    // the model was destroyed: the next status shows that
+                    Err(error) if error.code == ErrorCode::NotFound && last.is_some() => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
     };

@@ -16,7 +16,8 @@
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
 
-use crate::agents::record_validation::Valid;
+use crate::agents::record_bounds::require_length;
+use crate::agents::record_validation::{Valid, require_lost_action, validate};
 use crate::agents::replica;
 use crate::agents::session::{self, AgentSession};
 use crate::agents::teardown;
@@ -26,9 +27,10 @@ use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::storage::StorageOwner;
-use crate::lifecycle::{relation, scope};
+use crate::lifecycle::{action, relation, scope};
 use crate::restore::resync_storage;
 use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::unit::local::{Local, RelationLocal};
@@ -99,6 +101,11 @@ pub fn apply_batch(
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
+    // as the commit of the record does at the end: what it would refuse changes no scope, and does not avoid the interval
+    let stored = replica::replica_or_empty(draft, model, id, &doc);
+    validate(id, &doc, &stored, record)?;
+    require_length(range_count(&record.writes.ports.applied_to(&stored.local.ports)), PORT_RANGES_MAX)?;
+    require_lost_action(published.last_action.unwrap_or(0), action::last_granted(draft, model))?;
     let replica = draft.get(&model.replica(id));
     if replica.is_some_and(|replica| is_too_soon(&replica, session.store_generation, creation.now_ms)) {
         return Err(RecordRefusal::ResyncRepeated { interval_ms: RESYNC_INTERVAL_MS }.into());

@@ -16,6 +16,9 @@ use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
 use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
 use std::collections::BTreeMap;
 
+/// The bytes of a related unit in the replica: its name and what was delivered of its settings, some 60.
+const MEMBER_BYTES: usize = 64;
+
 impl HookContext {
     /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is
     /// empty.
@@ -175,9 +178,12 @@ impl HookContext {
         })
     }
 
-    /// Returns how many bytes, as JSON, one transaction can store of the output of the action's process, beside the changes.
+    /// Returns how many bytes, as JSON, one transaction can store of the output of the action's process, beside the changes
+    /// and the replica, which has the members of the relations.
     pub fn output_bytes_max(&self) -> usize {
-        HOOK_WRITES_BYTES_MAX.saturating_sub(self.stored_bytes()).max(OUTPUT_BYTES_MIN)
+        let members = self.relations.values().map(|relation| relation.members.len()).sum::<usize>();
+        let stored = self.stored_bytes().saturating_add(members.saturating_mul(MEMBER_BYTES));
+        HOOK_WRITES_BYTES_MAX.saturating_sub(stored).max(OUTPUT_BYTES_MIN)
     }
 
     /// Returns how many bytes of this unit's data one transaction can have to store: all of the unit's own bags, its state,

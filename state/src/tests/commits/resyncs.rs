@@ -156,6 +156,22 @@ fn a_resync_of_many_relations_that_the_store_does_not_have_takes_few_transaction
     assert_eq!(transactions, 3 + 2_001_u32.div_ceil(40));
 }
 
+/// What is refused at the end is refused at the beginning: it would change scopes, and could be repeated at any time.
+#[test]
+fn no_batch_is_applied_of_a_resync_that_is_refused() {
+    let mut world = World::new();
+    let (_, web, _) = pair(&mut world);
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { unit: Uuid(99), outbox: Vec::new(), ..web.local.clone() }));
+    let resync = Valid::record(resync).expect("only the store shows what is wrong with it");
+    let first = ResyncProgress::default();
+    let batch = ResyncBatch { record: &resync, position: &first };
+    let session = web.session();
+    world
+        .run(|draft, ids| resync::apply_batch(draft, session, batch, created(ids)))
+        .expect_err("another unit");
+}
+
 /// A process with the token of a unit repeats what a unit sends after a restore, and a store can lose commits twice
 /// without a new generation.
 #[test]
