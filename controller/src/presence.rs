@@ -355,8 +355,7 @@ impl Presence {
         BeforeRead::Executing { executing: executing.collect(), now_ms, wall_ms }
     }
 
-    /// Copies the presence of all agents for documents that were read after `before`. A record that ends a run may be in none of
-    /// these documents, so a run that was executed before still is.
+    /// Copies the presence of all agents. A run that was executed before the documents were read may have its end in none.
     pub(crate) fn snapshot_when_read(&self, before: BeforeRead) -> PresenceSnapshot {
         let (executing, now_ms, wall_ms) = match before {
             BeforeRead::All(snapshot) => return snapshot,
