@@ -14,6 +14,10 @@ pub const MARKS: &[&str] = &[
     "controller/store/etcd.yaml",
 ];
 
+/// The file that `pintle-controller add-controller` writes: the machines of the system run on the hosts of other data folders.
+/// `pintle up` would start them again here, and the agents there would be refused.
+pub const FURTHER_CONTROLLER: &str = "controller/further-controller";
+
 /// The first word in the lock of a store's folder while a migration holds it, before its process id. A controller and a
 /// migration hold the same lock; commands that stop a controller must not stop a migration.
 pub const MIGRATION_LOCK: &str = "migration";

@@ -21,6 +21,10 @@ pub struct EtcdFile {
     pub store_generation: Uuid,
     /// A revision that was reached.
     pub revision: Revision,
+    /// The name of the newest process of this folder in etcd. The next one, which has the folder's lock, ends what it has
+    /// stated; the folder of another controller has another one, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
     /// How etcd is reached; none if an older controller has written the file.
     #[serde(default)]
     pub connection: Option<EtcdConnection>,

@@ -223,15 +223,17 @@ impl<S: Store, E: Environment> Controller<S, E> {
 
     /// Copies the presence of all agents at this moment.
     pub(crate) fn presence_snapshot(&self) -> PresenceSnapshot {
-        self.presence_when_read()()
+        self.presence.snapshot(self.environment.monotonic_ms(), self.environment.wall_ms())
     }
 
-    /// Returns what copies the presence of all agents. A view calls it after its documents are fixed: whoever sees the commit
-    /// of an attach must find its boot.
+    /// Returns what copies the presence of all agents, for a view. With several controllers the view calls it after its documents
+    /// are fixed: whoever sees the commit of an attach must find its boot. A run that was executed before still counts: its
+    /// record may not be in these documents.
     pub(crate) fn presence_when_read(&self) -> impl FnOnce() -> PresenceSnapshot + Send + use<S, E> {
         let (now_ms, wall_ms) = (self.environment.monotonic_ms(), self.environment.wall_ms());
         let presence = self.presence.clone();
-        move || presence.snapshot(now_ms, wall_ms)
+        let before = presence.before_read(now_ms, wall_ms);
+        move || presence.snapshot_when_read(before)
     }
 
     /// Reads documents of the newest revision. It never waits for a writer.

@@ -109,8 +109,8 @@ pub(crate) fn options(connection: &EtcdConnection, installation: Uuid) -> Result
 
 /// The content of `etcd.yaml`.
 pub(crate) fn file_of(recorded: RecordedStore, connection: &EtcdConnection) -> EtcdFile {
-    let RecordedStore { cluster, store_generation, revision } = recorded;
-    EtcdFile { cluster, store_generation, revision, connection: Some(connection.clone()) }
+    let RecordedStore { cluster, store_generation, revision, handle } = recorded;
+    EtcdFile { cluster, store_generation, revision, handle, connection: Some(connection.clone()) }
 }
 
 /// Reads what a data folder records about its store in etcd.
@@ -119,10 +119,11 @@ pub(crate) fn file_of(recorded: RecordedStore, connection: &EtcdConnection) -> E
 /// If the file cannot be used.
 pub(crate) fn recorded(data: &Path) -> Result<Option<RecordedStore>> {
     let file: Option<EtcdFile> = read_yaml(&data.join(ETCD_FILE), FROM_A_BACKUP)?;
-    Ok(file.map(|EtcdFile { cluster, store_generation, revision, .. }| RecordedStore {
+    Ok(file.map(|EtcdFile { cluster, store_generation, revision, handle, .. }| RecordedStore {
         cluster,
         store_generation,
         revision,
+        handle,
     }))
 }
 

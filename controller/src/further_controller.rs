@@ -12,6 +12,7 @@
 use crate::installation::{ControllerIdentity, Installation};
 use crate::required_file::{FROM_A_BACKUP, read_optional, read_yaml, write_yaml};
 use anyhow::{Context, Result, bail};
+use api::data_folder::FURTHER_CONTROLLER;
 use api::etcd_file::{ETCD_FILE, EtcdFile};
 use api::{CONTROLLER_DIR, ClientFile};
 use host::file::{create_private_folder, write_atomic};
@@ -102,7 +103,13 @@ pub fn copy(data: &Path, to: &Path) -> Result<Vec<String>> {
         write_yaml(&to.join(ClientFile::FILE), &client)?;
     }
     if known_etcd.is_none() {
-        write_yaml(&to.join(ETCD_FILE), &etcd)?;
+        // the newest process of the other folder may run, and is not that of this one
+        write_yaml(&to.join(ETCD_FILE), &EtcdFile { handle: None, ..etcd })?;
+    }
+    if known_identity.is_none() {
+        let mark = to.join(FURTHER_CONTROLLER);
+        let text = "The machines of this system run on other hosts: pintle up is refused here.\n";
+        write_atomic(&mark, text.as_bytes()).with_context(|| format!("cannot write {}", mark.display()))?;
     }
     // Last: a folder without it is no controller's, and is completed by the next run.
     if known_identity.is_none() {
@@ -130,6 +137,7 @@ mod tests {
             cluster: "1".to_owned(),
             store_generation: Uuid(7),
             revision: 5,
+            handle: Some("served".to_owned()),
             connection: Some(EtcdConnection {
                 address: "etcd://127.0.0.1".to_owned(),
                 prefix: EtcdConnection::DEFAULT_PREFIX.to_owned(),
@@ -177,7 +185,12 @@ mod tests {
         let (data, other) = (served(), tempfile::tempdir().expect("a folder"));
         let to = other.path().join("second");
         assert_eq!(copy(data.path(), &to).expect("copied"), ["127.0.0.1:17070"]);
-        assert_eq!(files(&to), files(data.path()));
+        let mut expected = files(data.path());
+        expected.push(FURTHER_CONTROLLER.to_owned());
+        expected.sort();
+        assert_eq!(files(&to), expected);
+        let etcd: EtcdFile = read_yaml(&to.join(ETCD_FILE), "").expect("intact").expect("it exists");
+        assert_eq!(etcd.handle, None, "it must not end what the first controller states");
         let place = crate::installation::StorePlace::Etcd;
         let [first, second] = [data.path(), &to]
             .map(|data| Installation::open_with_store(data, false, place).expect("complete"));

@@ -367,7 +367,7 @@ async fn documents_of_etcd(
         ..etcd_arguments::options(source, installation.controller())?
     };
     let store = Etcd::open(options.clone()).await?;
-    require_alone(&store, installation)?;
+    require_alone(&store)?;
     let newest = newest_change(&options).await?;
     store.confirmed_newest().await; // what is read next has this change
     let view = |reader: &dyn Reader| (reader.scan("", "", usize::MAX), violated_invariants(reader));
@@ -383,12 +383,11 @@ async fn documents_of_etcd(
     Ok(EtcdContent { documents, files, newest })
 }
 
-/// Refuses a store that other controllers serve: they would go on with it.
-fn require_alone(store: &Etcd, installation: &Installation) -> Result<()> {
-    let own = installation.address().map(|address| address.to_string()); // it has ended: its lock is held here
+/// Refuses a store that other controllers serve: they would go on with it. What the one of this data folder has stated has
+/// ended when the store was opened.
+fn require_alone(store: &Etcd) -> Result<()> {
     let others = store.statements().map_or_else(Vec::new, |statements| statements.others());
     let others: Vec<String> = others.into_iter().map(|other| other.address).collect();
-    let others: Vec<String> = others.into_iter().filter(|address| Some(address) != own.as_ref()).collect();
     if others.is_empty() {
         return Ok(());
     }

@@ -80,6 +80,8 @@ struct Sharing {
     is_streaming_elsewhere: bool,
     /// Whether this controller has received the last report of the health, of the disk usage, and of the exits.
     has_own: [bool; 3],
+    /// Whether a report of the same has ended with its controller, which may come back and state it again.
+    has_ended: [bool; 3],
 }
 
 const HEALTH: usize = 0;
@@ -139,6 +141,21 @@ pub struct PresenceSnapshot {
     wall_ms: i64,
     started_ms: u64,
     agents: BTreeMap<Uuid, AgentPresence>,
+}
+
+/// What was known about agents before documents are read.
+pub(crate) enum BeforeRead {
+    /// Everything: without a shared store, the boot of an attach is in memory before its commit.
+    All(PresenceSnapshot),
+    /// What the agents execute; with a shared store, the rest is copied after the documents are fixed.
+    Executing {
+        /// The runs, by agent.
+        executing: BTreeMap<Uuid, ExecutingRun>,
+        /// The monotonic clock.
+        now_ms: u64,
+        /// The wall clock.
+        wall_ms: i64,
+    },
 }
 
 impl Presence {
@@ -326,6 +343,31 @@ impl Presence {
             self.wall_offset_ms.store(offset_ms, Ordering::Relaxed);
         }
         PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, agents: self.agents().clone() }
+    }
+
+    /// Keeps what a view must find that reads documents after this call.
+    pub(crate) fn before_read(&self, now_ms: u64, wall_ms: i64) -> BeforeRead {
+        if !self.is_shared() {
+            return BeforeRead::All(self.snapshot(now_ms, wall_ms));
+        }
+        let agents = self.agents();
+        let executing = agents.iter().filter_map(|(agent, known)| Some((*agent, known.executing.clone()?)));
+        BeforeRead::Executing { executing: executing.collect(), now_ms, wall_ms }
+    }
+
+    /// Copies the presence of all agents. A run that was executed before the documents were read may have its end in none.
+    pub(crate) fn snapshot_when_read(&self, before: BeforeRead) -> PresenceSnapshot {
+        let (executing, now_ms, wall_ms) = match before {
+            BeforeRead::All(snapshot) => return snapshot,
+            BeforeRead::Executing { executing, now_ms, wall_ms } => (executing, now_ms, wall_ms),
+        };
+        let mut snapshot = self.snapshot(now_ms, wall_ms);
+        for (agent, executing) in executing {
+            if let Some(presence) = snapshot.agents.get_mut(&agent) {
+                presence.executing.get_or_insert(executing);
+            }
+        }
+        snapshot
     }
 
     fn agents(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, AgentPresence>> {

@@ -231,12 +231,6 @@ async fn serve(
         host = host.with_shared_files(files, CACHE_BYTES_MAX);
         completing = Some(host.complete_shared_files(registered_files(&store).await));
     }
-    if let Some(leases) = store.leader_leases() {
-        let taken = leases.take_for_leaders(leaders(&store).await).await;
-        taken.map_err(|outage| {
-            anyhow!("cannot take the leases of leaders: {outage}\nhint: {}", outage.hint())
-        })?;
-    }
     let statements = store.statements();
     let controller = Controller::new(store, host, installation.controller());
     let mut listen = arguments.listen;
@@ -251,6 +245,12 @@ async fn serve(
         listeners.push(bound.with_context(|| format!("cannot listen on {listen}"))?);
     }
     installation.store_address(served_at)?;
+    if let Some(leases) = opened.leader_leases() {
+        let taken = leases.take_for_leaders(leaders(&opened).await).await;
+        taken.map_err(|outage| {
+            anyhow!("cannot take the leases of leaders: {outage}\nhint: {}", outage.hint())
+        })?;
+    }
     if let Some(statements) = &statements {
         let served = statements.renew(&served_at.to_string()).await;
         served.map_err(|outage| anyhow!("cannot use the store: {outage}\nhint: {}", outage.hint()))?;
@@ -291,7 +291,12 @@ async fn serve(
         () = server::serve(controller, listeners, acceptor, stop) => {
             stating.abort();
             if let Some(statements) = statements {
-                tokio::time::timeout(END_TIMEOUT, statements.end()).await.ok(); // else they end by themselves
+                let end = async {
+                    // agents that have moved already keep what they have ended since
+                    served.state_presence().await.ok();
+                    statements.end().await.ok();
+                };
+                tokio::time::timeout(END_TIMEOUT, end).await.ok(); // else they end by themselves
             }
             Ok(())
         }

@@ -8,12 +8,13 @@ use crate::callers::Controller;
 use crate::environment::Environment;
 use crate::store::Store;
 use crate::store::outage::Outage;
-use crate::store::shared_presence::{Stated, StatementChange, StatementReceiver};
+use crate::store::shared_presence::{Stated, StatementChange, StatementReceiver, StoreStatements};
 use api::error::{ApiError, ErrorCode};
 use state::status::shared_presence::{BootChange, Topic};
 use state::terms::names::Uuid;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::task::JoinHandle;
 
 /// How often what has changed is stated: a status of another controller is older by at most this and a write of etcd. A hook
 /// that is shorter is not stated as running.
@@ -58,7 +59,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         statements.change(changes).await
     }
 
-    /// Records a change of the boots of an agent. All controllers have it when this returns.
+    /// Records a change of the boots of an agent. This controller has it when this returns; the others have it before they see
+    /// the next commit.
     ///
     /// # Errors
     /// If the store cannot be used.
@@ -80,14 +82,38 @@ impl<S: Store, E: Environment> Controller<S, E> {
 /// States what this controller knows, as long as it serves at this address.
 pub async fn run<S: Store, E: Environment>(controller: Arc<Controller<S, E>>, address: SocketAddr) {
     let Some(statements) = controller.store.statements() else { return };
-    let mut renew_at_ms = 0;
+    // Many statements take longer than the lease, which must not end meanwhile.
+    let renewals = tokio::spawn(renew_lease(controller.clone(), statements, address.to_string()));
+    let _renewals = AbortOnDrop(renewals);
     loop {
         let now_ms = controller.environment.monotonic_ms();
-        // An outage is in the log already, and ends the statements if it is long: they are made again.
-        if now_ms >= renew_at_ms && statements.renew(&address.to_string()).await.is_ok() {
-            renew_at_ms = now_ms + RENEWAL_INTERVAL_MS;
-        }
         controller.state_presence().await.ok();
         controller.environment.sleep_until(now_ms + STATE_INTERVAL_MS).await;
+    }
+}
+
+/// Ends a task together with the one that has started it.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Renews the lease of this controller. An outage is in the log already, and ends the statements if it is long: they are made
+/// again.
+async fn renew_lease<S: Store, E: Environment>(
+    controller: Arc<Controller<S, E>>,
+    statements: StoreStatements,
+    address: String,
+) {
+    loop {
+        let now_ms = controller.environment.monotonic_ms();
+        let interval_ms = match statements.renew(&address).await {
+            Ok(()) => RENEWAL_INTERVAL_MS,
+            Err(_) => STATE_INTERVAL_MS,
+        };
+        controller.environment.sleep_until(now_ms + interval_ms).await;
     }
 }

@@ -279,6 +279,8 @@ fn units_continue_with_the_other_controller_when_one_is_killed() {
     host.until("the store is closed", |_| {
         (!host::lock::is_held(&folder.join("controller/store/store.lock"))).then_some(())
     });
+    // It would start the machines a second time.
+    assert!(other.refused(&["up"]).contains("controller/further-controller"));
     let refused = start_migration(&folder, "sqlite");
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && stderr.contains(first), "{stderr}");

@@ -15,7 +15,7 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::{lock, renewal};
-use api::data_folder::{CREATED_FIRST, MARKS};
+use api::data_folder::{CREATED_FIRST, FURTHER_CONTROLLER, MARKS};
 use api::text::data_folder as text;
 use host::file::{ignore_not_found, write_atomic};
 use host::foreign_files;
@@ -197,12 +197,31 @@ pub fn require_no_foreign_files(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
+/// Refuses the folder of a further controller for `up`, which would start the machines of the system a second time.
+///
+/// # Errors
+/// If the folder has the mark of `pintle-controller add-controller`.
+fn require_machines(dir: &DataDir) -> Result<(), CommandError> {
+    let mark = dir.path().join(FURTHER_CONTROLLER);
+    if !mark.exists() {
+        return Ok(());
+    }
+    let folder = dir.path().display();
+    let why = format!("{folder} is that of a further controller, and the machines run on another host");
+    Err(CommandError::new(format!("cannot start its machines: {why}")).hint(format!(
+        "start the controller alone: pintle-controller --data {folder} --listen ADDRESS:PORT; \
+         if the other host is gone, delete {}",
+        mark.display()
+    )))
+}
+
 /// Checks the folder for `up` and records its identity, and the new path of a folder that was moved. A copy is accepted
 /// only with a purpose.
 ///
 /// # Errors
-/// If the folder is a copy and no purpose is given, or a file cannot be written.
+/// If the folder is a copy and no purpose is given, or that of a further controller, or a file cannot be written.
 pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError> {
+    require_machines(dir)?;
     let to_error = |error: io::Error| unusable(dir, &error);
     match (folder_origin(dir).map_err(to_error)?, purpose) {
         (FolderOrigin::Copy { .. }, CopyPurpose::Unknown) => check(dir),
@@ -328,6 +347,19 @@ mod tests {
         std::fs::remove_file(dir.identity()).expect("it exists");
         establish(&dir, CopyPurpose::Unknown).expect("new");
         require_no_foreign_files(&dir).expect("a data folder may have other files");
+    }
+
+    #[test]
+    fn the_folder_of_a_further_controller_is_refused_until_its_mark_is_deleted() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&outer.path().join("d"))).expect("a path");
+        let mark = dir.path().join(FURTHER_CONTROLLER);
+        std::fs::create_dir_all(mark.parent().expect("a folder")).expect("made");
+        std::fs::write(&mark, "").expect("written");
+        let refused = establish(&dir, CopyPurpose::Unknown).expect_err("its machines run elsewhere");
+        assert!(refused.hint.expect("what to do").contains(&mark.display().to_string()));
+        std::fs::remove_file(&mark).expect("it exists");
+        establish(&dir, CopyPurpose::Unknown).expect("a person has decided it");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use api::{DryRun, DryRunDestroyModel, DryRunRemoval, Force, Handle, WriteRespons
 use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
-use state::status::presence::PresenceReader;
+use state::status::running::running;
 use state::transitions::{dry_run, requested_removal};
 use state::why;
 
@@ -49,7 +49,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             sources.with_facts(|facts| {
                 let reports = dry_run::AgentReports {
                     silent_agent: &|entity| why::silent_agent(facts, entity),
-                    running_hook: &|id| presence.executing(id).map(|running| running.activity),
+                    running_hook: &|id| running(reader, model, presence, id).map(|running| running.activity),
                 };
                 let mut result = simulate(reader, model, &reports)?;
                 let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));

@@ -21,6 +21,8 @@ use state::terms::names::Uuid;
 pub(crate) enum Wanted {
     /// This statement, of this controller.
     Own(Statement),
+    /// This statement, of this controller, also if it is empty: it outdates one that has ended with its controller.
+    Replacing(Statement),
     /// This statement, if there is none.
     Any(Statement),
     /// No statement of this controller about the topic.
@@ -31,7 +33,9 @@ impl Wanted {
     /// What it is about.
     pub(crate) fn topic(&self) -> Topic {
         match self {
-            Wanted::Own(statement) | Wanted::Any(statement) => statement.topic(),
+            Wanted::Own(statement) | Wanted::Replacing(statement) | Wanted::Any(statement) => {
+                statement.topic()
+            }
             Wanted::NotOwn(topic) => *topic,
         }
     }
@@ -39,12 +43,28 @@ impl Wanted {
     /// What must be written, compared with what the store has: a statement, or none to delete it.
     pub(crate) fn change(&self, stated: Option<&Stated>) -> Option<Option<Statement>> {
         match (self, stated) {
-            (Wanted::Own(wanted), Some(stated)) if stated.is_own && stated.statement == *wanted => None,
+            (Wanted::Own(wanted) | Wanted::Replacing(wanted), Some(stated))
+                if stated.is_own && stated.statement == *wanted =>
+            {
+                None
+            }
             (Wanted::Own(wanted), None) if wanted.is_empty() => None,
-            (Wanted::Own(wanted), _) | (Wanted::Any(wanted), None) => Some(Some(wanted.clone())),
+            (Wanted::Own(wanted) | Wanted::Replacing(wanted), _) | (Wanted::Any(wanted), None) => {
+                Some(Some(wanted.clone()))
+            }
             (Wanted::NotOwn(_), Some(stated)) if stated.is_own => Some(None),
             (Wanted::Any(_) | Wanted::NotOwn(_), _) => None,
         }
+    }
+}
+
+/// The place of a topic in what others report about an agent.
+fn reported_topic(topic: Topic) -> Option<usize> {
+    match topic {
+        Topic::Health => Some(HEALTH),
+        Topic::Disk => Some(DISK),
+        Topic::Exits => Some(EXITS),
+        Topic::Agent | Topic::Boots | Topic::Stream | Topic::Removed => None,
     }
 }
 
@@ -69,8 +89,11 @@ impl AgentPresence {
         self.sharing.is_here = false;
         self.reported = statement.has_reported;
         self.alive_after = statement.alive_after;
-        self.executing.clone_from(&statement.executing);
-        self.last_applied_run = statement.last_applied_run;
+        // this controller may have received a newer request, in which the run has ended
+        self.last_applied_run = self.last_applied_run.max(statement.last_applied_run);
+        let executing =
+            statement.executing.as_ref().filter(|executing| executing.run > self.last_applied_run);
+        self.executing = executing.cloned();
         self.missing_file.clone_from(&statement.missing_file);
         self.obstructed_recalls.clone_from(&statement.obstructed_recalls);
         self.quarantined_bytes = statement.quarantined_bytes;
@@ -88,6 +111,7 @@ impl AgentPresence {
         };
         self.last_ms = now_ms.saturating_sub(silent_ms);
         (self.sharing.is_here, self.reported) = (true, false);
+        self.executing = None; // an agent that runs something reports it to the controller to which it moves
     }
 }
 
@@ -99,7 +123,11 @@ impl PresenceSnapshot {
 
     fn wanted_of(&self, agent: Uuid, presence: &AgentPresence) -> impl Iterator<Item = (Uuid, Wanted)> {
         let sharing = &presence.sharing;
-        let own = |of: usize, statement: Statement| sharing.has_own[of].then_some(Wanted::Own(statement));
+        let own = |of: usize, statement: Statement| match (sharing.has_own[of], sharing.has_ended[of]) {
+            (true, false) => Some(Wanted::Own(statement)),
+            (true, true) => Some(Wanted::Replacing(statement)),
+            (false, _) => None,
+        };
         let health = presence.health.as_ref().map(|observed| observed.health.clone()).unwrap_or_default();
         let disk = presence.disk_usage.map(|measured| Statement::Disk(measured.usage));
         let exits = presence.machine_agent_exits.as_ref().map(|observed| observed.exits.clone());
@@ -162,6 +190,9 @@ impl Presence {
         }
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let presence = agents.entry(agent).or_insert_with(unknown);
+        if let Some(of) = reported_topic(topic) {
+            presence.sharing.has_ended[of] = false;
+        }
         match statement {
             Statement::Agent(_) if is_own => {
                 (presence.sharing.is_here, presence.sharing.elsewhere) = (true, None);
@@ -203,6 +234,9 @@ impl AgentPresence {
     /// A statement has ended. What this controller has stated itself is stated again.
     fn end_statement(&mut self, topic: Topic, now_ms: u64) {
         let [health, disk, exits] = self.sharing.has_own;
+        if let Some(of) = reported_topic(topic) {
+            self.sharing.has_ended[of] |= !self.sharing.has_own[of];
+        }
         match topic {
             Topic::Agent => self.expect_again(now_ms),
             Topic::Stream => self.sharing.is_streaming_elsewhere = false,
@@ -214,3 +248,6 @@ impl AgentPresence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,7 @@ impl Etcd {
             cluster: format!("{:x}", core.cluster),
             store_generation: core.store_generation,
             revision: self.newest_revision(),
+            handle: Some(core.handle.clone()),
         }
     }
 }

@@ -37,7 +37,8 @@ pub trait LeaderLeases: Send + Sync {
     fn release(&self, application: Uuid, unit: Uuid) -> BoxFuture<'_, ()>;
 
     /// Takes the lease of each of these leaders that has none: a start of a controller counts as a renewal, because another
-    /// engine, or an etcd that was restored since, may have granted its leadership. By application, the unit.
+    /// engine, or an etcd that was restored since, may have granted its leadership. Nothing happens while another
+    /// controller serves: it has renewed the lease of each leader that is there. By application, the unit.
     ///
     /// # Errors
     /// If etcd cannot be used.

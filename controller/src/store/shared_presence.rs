@@ -78,8 +78,7 @@ pub trait SharedStatements: Send + Sync {
     fn remove(&self, agent: Uuid) -> BoxFuture<'_, Result<(), Outage>>;
 
     /// Renews the lease of this controller, of which others are told the address. After an outage that was longer than
-    /// the lease, its statements have ended. The first call ends the statements of earlier processes at the address, which
-    /// has been bound: they would be taken for those of a controller that serves.
+    /// the lease, its statements have ended. What other controllers have stated stays, also if one has the same address.
     ///
     /// # Errors
     /// If the store cannot be used.

@@ -213,6 +213,19 @@ async fn a_start_takes_the_leases_of_leaders_that_have_none() {
     while leases.holder(application).is_some() {
         tokio::task::yield_now().await;
     }
+    // While another controller serves, only the leader itself renews its lease: it may be gone.
+    let serving = first.controller.store.statements().expect("etcd keeps them");
+    serving.renew("192.0.2.1:1").await.expect("etcd runs");
+    let others = || second.controller.store.statements().expect("etcd keeps them").others();
+    while others().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    leases.take_for_leaders(vec![(application, unit)]).await.expect("answered");
+    assert!(scene.key().is_none());
+    serving.end().await.expect("etcd runs");
+    while !others().is_empty() {
+        tokio::task::yield_now().await;
+    }
     leases.take_for_leaders(vec![(application, unit)]).await.expect("answered");
     assert_eq!(ask(second, "web/1", false).await, Ok(None));
     assert_eq!(ask(second, "web/0", false).await, Ok(Some(granted)));

@@ -20,6 +20,7 @@ use state::terms::force::Force;
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::hook_name::HookName;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use std::sync::Arc;
 use test_support::etcd_cluster::EtcdCluster;
 
@@ -223,8 +224,8 @@ async fn the_agents_of_a_controller_that_has_ended_have_the_full_time_to_report(
     assert!(!presence(&third).is_late(scene.unit));
 }
 
-/// 1. The only controller is stopped, or is killed and started again at its address. 2. No agent has reported to the new one:
-///    what the earlier process knew is no evidence that they run.
+/// 1. The only controller is stopped, or is killed and started again from its data folder. 2. No agent has reported to the new
+///    one: what the earlier process knew is no evidence that they run.
 #[tokio::test]
 async fn agents_are_to_report_to_the_controller_that_succeeds_another_one() {
     for is_stopped in [true, false] {
@@ -237,9 +238,9 @@ async fn agents_are_to_report_to_the_controller_that_succeeds_another_one() {
         if is_stopped {
             statements(first).end().await.expect("etcd runs");
         }
-        let next = joined(&scene.options, first).await;
-        scene.catch_up(&[&next]).await;
-        assert_eq!(presence(&next).has_reported(scene.unit), !is_stopped);
+        let recorded = Some(first.controller.store.recorded());
+        let next = joined(&Options { recorded, ..scene.options.clone() }, first).await;
+        assert!(!presence(&next).has_reported(scene.unit));
         statements(&next).renew("127.0.0.1:1").await.expect("etcd runs");
         assert_eq!(scene.keys(), Vec::<String>::new());
         assert!(!presence(&next).has_reported(scene.unit) && !presence(&next).is_late(scene.unit));
@@ -247,6 +248,29 @@ async fn agents_are_to_report_to_the_controller_that_succeeds_another_one() {
         scene.claims_at(&next).await;
         assert!(presence(&next).has_reported(scene.unit));
     }
+}
+
+/// Controllers on several hosts may listen on the same text, such as that of all interfaces.
+#[tokio::test]
+async fn controllers_with_the_same_address_leave_the_statements_of_each_other_alone() {
+    let scene = Scene::new().await;
+    let (first, second) = (&scene.first, &scene.second);
+    first.attach_agent("web/0").await;
+    scene.settle().await;
+    let keys = || scene.cluster.revisions(&format!("{}/m/", scene.options.prefix));
+    let mut before = None;
+    for _ in 0..3 {
+        for of in [first, second] {
+            let statements = of.controller.store.statements().expect("etcd keeps them");
+            statements.renew("0.0.0.0:17070").await.expect("etcd runs");
+            let others = statements.others().into_iter().map(|other| other.address);
+            if before.is_some() {
+                assert_eq!(others.collect::<Vec<_>>(), ["0.0.0.0:17070"]);
+            }
+        }
+        assert_eq!(*before.get_or_insert_with(keys), keys());
+    }
+    assert!(presence(second).has_reported(scene.unit));
 }
 
 /// A controller whose lease has ended because it could not reach etcd states everything again.
@@ -374,20 +398,46 @@ async fn a_running_hook_is_shown_by_each_controller_and_a_heartbeat_writes_nothi
         serde_json::to_value(status).expect("plain data")
     };
     assert_eq!(status(second).await, status(first).await);
-    let before = scene.cluster.revisions(&format!("{}/", scene.options.prefix));
+    // The first heartbeat of the machine agent at the second controller is news.
+    let heartbeat = ReportPresence { view: None, boot: String::new() };
+    scene.machine_agent(second).handle(heartbeat.clone()).await.expect("accepted");
+    scene.settle().await;
+    let before = scene.cluster.revisions(&format!("{}/m/agent/", scene.options.prefix));
+    assert!(before.iter().any(|line| line.contains(&scene.unit.to_string())), "{before:?}");
     for _ in 0..3 {
         first.controller.environment.advance(api::PRESENCE_INTERVAL_MS);
         scene.claims_at(first).await;
-        scene.machine_agent(second).handle(ReportPresence { view: None, boot: String::new() }).await.ok();
+        scene.machine_agent(second).handle(heartbeat.clone()).await.expect("accepted");
         for of in [first, second] {
             of.controller.state_presence().await.expect("etcd runs");
         }
     }
-    let after = scene.cluster.revisions(&format!("{}/", scene.options.prefix));
-    let changed: Vec<_> = after.iter().filter(|line| !before.contains(line)).collect();
-    assert!(
-        changed.iter().all(|line| line.contains(&scene.machine.to_string()) || line.contains("ModRevision"))
-    );
+    let after = scene.cluster.revisions(&format!("{}/m/agent/", scene.options.prefix));
+    assert_eq!(after, before);
+}
+
+/// 1. A controller applies the record of a run, and dies before it tells the others. 2. The idle agent moves, and reports
+/// nothing. 3. The documents have the record.
+#[tokio::test]
+async fn a_run_whose_record_was_applied_is_shown_as_executing_by_no_controller() {
+    let scene = Scene::new().await;
+    let (first, second) = (&scene.first, &scene.second);
+    let mut agent = first.attach_agent("web/0").await;
+    let record = agent.record(Operation::Hook(Hook::Install));
+    let executing = Some(Activity::hook(HookName::Install));
+    let report = Report { epoch: 1, run: record.run, reports: Vec::new(), executing, executing_for_ms: 100 };
+    agent.api.handle(report).await.expect("accepted");
+    scene.settle().await;
+    let is_executing = async |of: &System| {
+        let status = of.admin.handle(GetStatus).await.expect("answered");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        unit.activity == Some(Activity::hook(HookName::Install))
+    };
+    assert_eq!((is_executing(first).await, is_executing(second).await), (true, true));
+    agent.commit(record).await;
+    scene.claims_at(second).await;
+    assert!(presence(second).executing(scene.unit).is_some(), "the first one has not told its end");
+    assert_eq!((is_executing(first).await, is_executing(second).await), (false, false));
 }
 
 /// Documents have only revisions. A commit is older than the next one, also if another controller has made it.

@@ -37,7 +37,8 @@ pub struct Attach {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub teardown_started: bool,
     /// The boot id of the unit's machine; empty if it is not known. After a reboot the unit runs start again, which its
-    /// replica cannot show. The controller keeps it in memory only.
+    /// replica cannot show. No document has it: controllers that share a store
+    /// state it, and one with a database keeps it in memory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub boot: String,
 }

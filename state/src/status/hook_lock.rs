@@ -7,6 +7,7 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Model, last_id};
 use crate::lifecycle::model;
 use crate::status::presence::{ExecutingRun, PresenceReader};
+use crate::status::running::running;
 use crate::terms::names::{UnitName, Uuid};
 
 /// Returns the unit that holds the lock and its current run; none if no unit of the machine whose agent is not lost reports
@@ -17,10 +18,9 @@ pub fn holder(
     presence: &dyn PresenceReader,
     machine: Uuid,
 ) -> Option<(UnitName, ExecutingRun)> {
-    units(reader, model, machine)
-        .into_iter()
-        .filter(|unit| !presence.is_lost(*unit))
-        .find_map(|unit| Some((read(reader, &model.unit(unit))?.name, presence.executing(unit)?)))
+    units(reader, model, machine).into_iter().filter(|unit| !presence.is_lost(*unit)).find_map(|unit| {
+        Some((read(reader, &model.unit(unit))?.name, running(reader, model, presence, unit)?))
+    })
 }
 
 /// Returns the units of a machine that share its lock; none if the model runs hooks in parallel.

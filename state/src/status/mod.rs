@@ -15,6 +15,7 @@ pub mod model;
 pub mod model_config;
 pub mod presence;
 pub mod relation;
+pub mod running;
 pub mod secret;
 pub mod settled;
 pub mod shared_presence;

@@ -7,6 +7,7 @@ use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
 use crate::status::hook_lock;
 use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::status::presence::{ExecutingRun, PresenceReader};
+use crate::status::running::running;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Duty;
 use crate::terms::names::{UnitName, Uuid};
@@ -143,7 +144,7 @@ pub fn statuses(
         let workload = if in_error { as_workload(agent) } else { workload };
         return UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Failed, message, None));
     }
-    if let Some(running) = presence.executing(id) {
+    if let Some(running) = running(reader, model, presence, id) {
         return UnitStatuses::executing(workload, running.activity, Some(running.since_ms));
     }
     let since_ms = agent.since_ms;

@@ -52,7 +52,7 @@ use crate::terms::storage::{StorageDirective, StorageEvent, StorageId};
 use crate::transitions::run_reports;
 use crate::transitions::run_reports::{LogLines, LoggedEnd, RefusedRecord, ReportsOfRun};
 use crate::unit::hook_context::{BagWrites, Ports};
-use crate::unit::local::{Event, Local, Step};
+use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
 /// Applies one record of the unit's newest session at `creation.now_ms`, by the clock of the controller. `unopened` is a
@@ -258,16 +258,8 @@ pub fn record_refused(
 }
 
 /// Whether the record of a run was applied.
-///
-/// 1. A hook runs, and the store is restored.
-/// 2. Its unit resynchronises, so the replica contains the run.
-/// 3. The hook calls juju-reboot --now, and its reports are in no record (cargo sim 61500700). They are not ignored,
-///    because the replica contains the run as started.
 fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> bool {
-    draft.get(&model.replica(unit)).is_some_and(|replica| {
-        let runs = matches!(&replica.local.step, Step::Started(running) if running.number == run);
-        replica.local.run >= run && !runs
-    })
+    draft.get(&model.replica(unit)).is_some_and(|replica| replica.local.has_recorded(run))
 }
 
 /// Whether the writes of the record are applied: its operation advanced, or was an action or commands that succeeded.

@@ -6,6 +6,7 @@ use crate::documents::draft::{Reader, read};
 use crate::documents::prelude::Model;
 use crate::status::hook_lock::{holder, units};
 use crate::status::presence::PresenceReader;
+use crate::status::running::running;
 use crate::status::unit::next_act;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::resolve::Act;
@@ -25,7 +26,7 @@ pub fn waiters(
             Some(Act::Start(run)) => run.operation.runs_charm(),
             Some(_) | None => false,
         };
-        hook && presence.executing(*unit).is_none() && !presence.is_lost(*unit)
+        hook && running(reader, model, presence, *unit).is_none() && !presence.is_lost(*unit)
     };
     let waiting = units(reader, model, machine).into_iter().filter(is_waiting);
     waiting.filter_map(|unit| Some(read(reader, &model.unit(unit))?.name)).collect()

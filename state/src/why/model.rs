@@ -9,6 +9,7 @@ use crate::documents::effective_life;
 use crate::documents::prelude::{Kind, last_id};
 use crate::documents::refusal::Refusal;
 use crate::status::machine::{MachineAgentState, machine_agent};
+use crate::status::running::running;
 use crate::status::unit::has_nothing_to_do;
 use crate::terms::cause::{Cause, Count, Entity};
 use crate::terms::life::Life;
@@ -99,7 +100,7 @@ fn waiting_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
         return Vec::new();
     }
     // an explanation reads the whole view of the unit, which may have many members
-    let is_executing = facts.presence.executing(id).is_some();
+    let is_executing = running(facts.reader, facts.model, facts.presence, id).is_some();
     if !failed
         && !is_absent
         && !is_executing

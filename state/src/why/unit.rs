@@ -10,6 +10,7 @@ use crate::documents::refusal::Refusal;
 use crate::lifecycle::model::is_parallel;
 use crate::status::hook_lock::holder;
 use crate::status::presence::ExecutingRun;
+use crate::status::running::running;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
@@ -43,7 +44,8 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let silent = silent_agent(facts, id, &doc);
     let is_silent = silent.is_some();
     let mut causes: Vec<Cause> = Vec::new();
-    match (failed_agent, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
+    let running = running(facts.reader, facts.model, facts.presence, id);
+    match (failed_agent, running.filter(|_| attached && !facts.presence.is_lost(id))) {
         // the controller accepts nothing from a fenced agent: the blockers name who acts
         _ if is_fenced => {}
         // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
@@ -144,7 +146,8 @@ fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: Execut
 /// open failure that the blocker names may be an older one.
 pub(crate) fn name_running(facts: &Facts<'_>, id: Uuid, causes: &mut [Cause]) {
     let has_failed = facts.presence.health(id).is_some_and(|health| health.exit.is_some());
-    let running = facts.presence.executing(id).filter(|_| !has_failed && !facts.presence.is_lost(id));
+    let running = running(facts.reader, facts.model, facts.presence, id);
+    let running = running.filter(|_| !has_failed && !facts.presence.is_lost(id));
     let Some(running) = running else { return };
     let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return };
     let entity = Entity::Unit(doc.name.clone());

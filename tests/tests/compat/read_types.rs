@@ -40,7 +40,10 @@ const UNNAMED: &[(&str, &str)] = &[
     ("DebugMode", "a field of DebugSession"),
     ("Recorded", "store: generation.yaml, while a store generation starts"),
     ("OfAnyVersion", "a field of StoreRecord"),
-    ("StatementValue", "of a key of etcd that ends with its controller; of another version it has no effect"),
+    (
+        "StatementValue",
+        "of a key of etcd that ends with its controller; one of another version is not read until then",
+    ),
     ("Statement", "a field of StatementValue"),
     ("AgentStatement", "a field of StatementValue"),
     ("Boots", "a field of StatementValue"),

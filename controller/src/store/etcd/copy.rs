@@ -118,7 +118,7 @@ impl EtcdCopy {
     pub async fn recorded(&self) -> Result<RecordedStore, OpenError> {
         let revision = find(&self.client, &self.layout).await?.newest;
         let cluster = format!("{:x}", self.cluster);
-        Ok(RecordedStore { cluster, store_generation: self.store_generation, revision })
+        Ok(RecordedStore { cluster, store_generation: self.store_generation, revision, handle: None })
     }
 
     /// Deletes the documents of an earlier copy.

@@ -27,8 +27,8 @@ pub(super) struct KnownStatements {
     /// The name of this handle.
     handle: String,
     stated: BTreeMap<(Uuid, Topic), Stated>,
-    /// The address and the lease of each controller, by handle.
-    controllers: BTreeMap<String, (String, i64)>,
+    /// The address of each controller, by handle.
+    controllers: BTreeMap<String, String>,
     receiver: Option<Weak<dyn StatementReceiver>>,
 }
 
@@ -38,7 +38,8 @@ impl KnownStatements {
         KnownStatements { handle, stated, controllers, receiver: None }
     }
 
-    /// A key was written, or deleted if there is no value. One that this version cannot read counts as deleted.
+    /// A key was written, or deleted if there is no value. One that this version cannot read counts as deleted,
+    /// although it is there: this version cannot replace it, and `attach` of its unit fails here while the other version serves.
     pub fn set(&mut self, agent: Uuid, topic: Topic, value: Option<&[u8]>, revision: Revision) {
         let stated = value.and_then(|value| stated_by(value, &self.handle, topic, revision));
         let before = match &stated {
@@ -54,11 +55,11 @@ impl KnownStatements {
     }
 
     /// A controller serves at this address; none if it has ended.
-    pub fn set_controller(&mut self, handle: &str, address: Option<&[u8]>, lease: i64) {
+    pub fn set_controller(&mut self, handle: &str, address: Option<&[u8]>) {
         match address {
             Some(address) => {
                 let address = String::from_utf8_lossy(address).into_owned();
-                self.controllers.insert(handle.to_owned(), (address, lease));
+                self.controllers.insert(handle.to_owned(), address);
             }
             None => drop(self.controllers.remove(handle)),
         }
@@ -83,17 +84,15 @@ impl KnownStatements {
         self.stated.range((agent, Topic::Agent)..=(agent, Topic::Removed)).next().is_some()
     }
 
-    /// Whether this controller is known to serve at an address, and the leases of others that are.
-    pub fn at_address(&self, address: &str) -> (bool, Vec<i64>) {
-        let at_address = self.controllers.iter().filter(|(_, (known, _))| known == address);
-        let (own, others): (Vec<_>, Vec<_>) = at_address.partition(|(handle, _)| **handle == self.handle);
-        (!own.is_empty(), others.into_iter().map(|(_, (_, lease))| *lease).collect())
+    /// Whether this controller is known to serve.
+    pub fn is_known(&self) -> bool {
+        self.controllers.contains_key(&self.handle)
     }
 
     /// Returns the other controllers that serve.
     pub fn others(&self) -> Vec<OtherController> {
         let others = self.controllers.iter().filter(|(handle, _)| **handle != self.handle);
-        others.map(|(_, (address, _))| OtherController { address: address.clone() }).collect()
+        others.map(|(_, address)| OtherController { address: address.clone() }).collect()
     }
 
     /// Calls the receiver with all statements, and then with each change.

@@ -287,6 +287,14 @@ pub fn put_with_lease(key: Vec<u8>, value: &str, lease: i64) -> RequestOp {
     RequestOp { operation: Some(Operation::Put(PutRequest { key, value, lease })) }
 }
 
+/// The lease of what an operation writes.
+pub fn lease_of(operation: &RequestOp) -> Option<i64> {
+    match &operation.operation {
+        Some(Operation::Put(put)) => Some(put.lease).filter(|lease| *lease != 0),
+        _ => None,
+    }
+}
+
 /// An operation that deletes.
 pub fn delete(key: Vec<u8>) -> RequestOp {
     delete_range(key, Vec::new())

@@ -206,7 +206,7 @@ impl Mirror {
                 }
                 Place::Controller(handle) => {
                     controllers.insert(handle.to_owned());
-                    self.statements.set_controller(handle, Some(&value), lease);
+                    self.statements.set_controller(handle, Some(&value));
                 }
                 Place::Fence | Place::Other => {}
             }
@@ -256,7 +256,7 @@ impl Mirror {
                     self.statements.set(agent, topic, value.as_deref(), at);
                 }
                 Place::Controller(handle) => {
-                    self.statements.set_controller(handle, value.as_deref(), lease);
+                    self.statements.set_controller(handle, value.as_deref());
                 }
                 Place::Fence | Place::Other => {}
             }

@@ -16,6 +16,7 @@ use super::messages::{KeyValue, Operation, RangeRequest, RequestOp, TxnRequest};
 use super::mirror::{LogBounds, Mirror};
 use super::newest_reads::NewestReads;
 use super::shared::Core;
+use super::statements;
 use crate::disk_threads::DiskThreads;
 use crate::store::outage::Outage;
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT};
@@ -51,6 +52,8 @@ pub struct RecordedStore {
     pub store_generation: Uuid,
     /// A revision that was reached.
     pub revision: Revision,
+    /// The name of the newest handle of the data folder, whose process has ended; none if there was none.
+    pub handle: Option<String>,
 }
 
 /// The options for opening a store.
@@ -262,6 +265,9 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         readers,
     });
     write_first_fence(&core).await?;
+    if let Some(handle) = options.recorded.and_then(|recorded| recorded.handle) {
+        statements::end_handle(&core, &handle).await?;
+    }
     delete_old_fences(&core).await?;
     feed::list(&core).await?;
     Ok(core)

@@ -6,7 +6,7 @@
 
 use super::client::CallError;
 use super::known_statements::{StatementValue, stated_by};
-use super::layout::{delete, delete_range, get_operation, put_with_lease, written_at};
+use super::layout::{delete, delete_range, get, get_operation, lease_of, put_with_lease, written_at};
 use super::messages::{Compare, RequestOp, TxnRequest, TxnResponse};
 use super::shared::Core;
 use crate::store::outage::Outage;
@@ -50,19 +50,21 @@ impl EtcdStatements {
         Ok(granted)
     }
 
+    /// The next statement takes another lease. One that was taken meanwhile stays.
+    async fn forget_lease(&self, ended: i64) {
+        self.0.lease.lock().await.take_if(|lease| *lease == ended);
+    }
+
     async fn renew(&self, address: &str) -> Result<(), CallError> {
         let core = &self.0;
         let before = *core.lease.lock().await;
         if let Some(before) = before
             && !core.client.renew_lease(before).await?
         {
-            *core.lease.lock().await = None;
+            self.forget_lease(before).await;
         }
-        let (is_known, predecessors) = core.mirror().statements.at_address(address);
+        let is_known = core.mirror().statements.is_known();
         if !is_known {
-            for lease in predecessors {
-                core.client.revoke_lease(lease).await.ok(); // it has ended by itself meanwhile
-            }
             let lease = self.lease().await?;
             let put = put_with_lease(core.layout.controller(&core.handle), address, lease);
             self.write(Vec::new(), vec![put]).await?;
@@ -107,10 +109,13 @@ impl EtcdStatements {
     ) -> Result<TxnResponse, CallError> {
         let core = &self.0;
         compare.push(written_at(core.layout.store(), core.store_revision));
+        let lease = success.iter().find_map(lease_of);
         let response = core.client.idempotent_txn(TxnRequest { compare, success, failure }).await;
-        if matches!(&response, Err(CallError::NotDone(Outage::Refused(why))) if why.contains("lease not found"))
+        if let Err(CallError::NotDone(Outage::Refused(why))) = &response
+            && why.contains("lease not found")
+            && let Some(lease) = lease
         {
-            *core.lease.lock().await = None; // etcd refuses one that has ended: the next attempt takes another one
+            self.forget_lease(lease).await; // etcd refuses one that has ended
         }
         let response = response?;
         if response.succeeded {
@@ -189,6 +194,18 @@ impl EtcdStatements {
         self.0.health.record_outage(&outage);
         outage
     }
+}
+
+/// Ends the statements of a handle whose process has ended: they would be taken for those of a controller that serves. Whose
+/// it is, is never concluded from an address, which another controller may have, too.
+pub(super) async fn end_handle(core: &Core, handle: &str) -> Result<(), CallError> {
+    let found = core.client.range(get(core.layout.controller(handle))).await?.kvs;
+    if let Some(kv) = found.first()
+        && kv.lease != 0
+    {
+        core.client.revoke_lease(kv.lease).await.ok(); // it has ended by itself meanwhile
+    }
+    Ok(())
 }
 
 impl SharedStatements for EtcdStatements {

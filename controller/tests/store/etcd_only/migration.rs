@@ -85,10 +85,10 @@ async fn open_etcd(data: &Path) -> Option<Result<Etcd, OpenError>> {
 fn options_of(file: &EtcdFile, installation: Uuid) -> Options {
     let connection = file.connection.clone().expect("it is recorded");
     let addresses = controller::store::etcd::parse_address(&connection.address).expect("valid");
-    let EtcdFile { cluster, store_generation, revision, .. } = file.clone();
+    let EtcdFile { cluster, store_generation, revision, handle, .. } = file.clone();
     Options {
         prefix: connection.prefix,
-        recorded: Some(RecordedStore { cluster, store_generation, revision }),
+        recorded: Some(RecordedStore { cluster, store_generation, revision, handle }),
         ..Options::new(addresses, installation, random(), random())
     }
 }
@@ -234,7 +234,8 @@ async fn a_start_completes_a_migration_that_died_before_it_marked_the_old_store(
     assert_eq!(names.filter(|name| name.to_string_lossy().contains("etcd")).count(), 0);
 }
 
-/// The controller of the data folder itself, which has ended, may still be named: its lease has not ended yet.
+/// What the controller of the data folder itself has stated ends with a migration: its lease has not ended yet. Another
+/// one at the same address, such as that of all its interfaces, serves.
 #[tokio::test]
 async fn a_store_that_another_controller_serves_is_not_migrated() {
     let cluster = EtcdCluster::shared();
@@ -242,17 +243,23 @@ async fn a_store_that_another_controller_serves_is_not_migrated() {
     let data = data.path();
     let connection = connection(&cluster);
     migrate(data, &Target::Etcd(connection.clone()), &|_| true).await.expect("migrated");
-    let serve = async |address: &str| {
+    let address = "0.0.0.0:17070";
+    let mut own = Installation::open_with_store(data, false, StorePlace::Etcd).expect("complete");
+    own.store_address(address.parse().expect("valid")).expect("stored");
+    let serve = async || {
         let store = open_etcd(data).await.expect("recorded").expect("opens");
         store.statements().expect("etcd keeps them").renew(address).await.expect("etcd runs");
-        format!("{}/m/controller/{}", connection.prefix, store.handle())
+        store.handle().to_owned()
     };
-    let key = serve("192.0.2.1:9").await;
+    let handle = serve().await;
     let refused = migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect_err("refused");
-    assert!(format!("{refused:#}").contains("192.0.2.1:9"), "{refused:#}");
+    assert!(format!("{refused:#}").contains(address), "{refused:#}");
     assert_eq!(in_use(data).await.0, StorePlace::Etcd);
+    let key = format!("{}/m/controller/{handle}", connection.prefix);
     assert!(cluster.etcdctl(&["lease", "revoke", &cluster.lease(&key).0]));
-    serve("127.0.0.1:17070").await;
+    let recorded = EtcdFile { handle: Some(serve().await), ..etcd_file(data) };
+    let text = charms::yaml::to_string(&recorded).expect("plain data");
+    std::fs::write(data.join(ETCD_FILE), text).expect("written");
     migrate(data, &Target::Sqlite(connection.clone()), &|_| true).await.expect("migrated");
 }
 

@@ -47,7 +47,8 @@ async fn a_prefix_of_another_program_or_another_pintle_is_refused() {
 async fn an_etcd_that_has_not_the_recorded_store_is_refused_until_the_operator_states_it() {
     let cluster = EtcdCluster::shared();
     let options = etcd_options(&cluster);
-    let empty = RecordedStore { cluster: "1".to_owned(), store_generation: OTHER_GENERATION, revision: 5 };
+    let (cluster_id, store_generation) = ("1".to_owned(), OTHER_GENERATION);
+    let empty = RecordedStore { cluster: cluster_id, store_generation, revision: 5, handle: None };
     let lost = Options { recorded: Some(empty), ..options.clone() };
     let error = refused(lost.clone()).await;
     assert!(matches!(error, OpenError::NotTheStore { .. }), "{error}");

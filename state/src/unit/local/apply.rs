@@ -17,6 +17,17 @@ use crate::unit::record::{Outcome, Record, Timer};
 use std::collections::BTreeMap;
 
 impl Local {
+    /// Whether the record of a run was applied: the run has ended.
+    ///
+    /// 1. A hook runs, and the store is restored.
+    /// 2. Its unit resynchronises, so the replica contains the run.
+    /// 3. The hook calls juju-reboot --now, and its reports are in no record (cargo sim 61500700). They are not ignored,
+    ///    because the replica contains the run as started.
+    pub fn has_recorded(&self, run: u64) -> bool {
+        let runs = matches!(&self.step, Step::Started(running) if running.number == run);
+        self.run >= run && !runs
+    }
+
     /// Applies one event. This is the only way in which the state changes.
     ///
     /// # Panics
