@@ -20,8 +20,10 @@
 //! start does it if the migration has died between the exchange and the mark. Revisions of the engines differ, so the new store has a new store
 //! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
 
+mod files;
+
+use self::files::{fetch_files, put_files};
 use crate::check::{examine, type_errors, violated_invariants};
-use crate::disk_threads::DiskThreads;
 use crate::environment::uuid_v4;
 use crate::etcd_arguments::{self, EtcdArguments, file_of, lock};
 use crate::installation::{Installation, StorePlace};
@@ -33,12 +35,9 @@ use crate::store::{ApplyError, Store as _};
 use anyhow::{Context, Result, bail};
 use api::data_folder::MIGRATION_LOCK;
 use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
-use host::digest::sha256_of;
 use host::file::{create_private_folder, exchange_folders, exists, ignore_not_found, sync_folder};
 use state::documents::draft::{Reader, Revision, StoredDocument, Transaction};
-use state::documents::prelude::{GLOBAL, KeyParts, Kind};
 use state::terms::names::Uuid;
-use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -434,51 +433,6 @@ async fn copy_to_etcd(
     put_files(&(Arc::new(copy.files()) as StoreFiles), documents, &next.with_file_name("archives")).await?;
     let file = next.join(Path::new(ETCD_FILE).file_name().context("a file")?);
     write_yaml(&file, &file_of(copy.recorded().await?, connection))
-}
-
-/// The digests of the charm archives and of the files of resources.
-fn registered(documents: &[StoredDocument]) -> impl Iterator<Item = &str> {
-    let prefix = GLOBAL.prefix(Kind::Archive);
-    let keys = documents.iter().map(|stored| stored.key.as_str()).filter(move |key| key.starts_with(&prefix));
-    keys.filter_map(|key| Some(KeyParts::of(key)?.rest))
-}
-
-/// Stores the files of the folder in etcd, and verifies them there.
-async fn put_files(files: &StoreFiles, documents: &[StoredDocument], folder: &Path) -> Result<()> {
-    let disk = DiskThreads::start()?;
-    for sha256 in registered(documents) {
-        let cannot_store = || format!("cannot store the file {sha256} in etcd");
-        files.put(sha256, &folder.join(sha256), &disk).await.with_context(cannot_store)?;
-        if !files.fetch(sha256, None, &disk).await.with_context(cannot_store)? {
-            bail!("another process has deleted the file {sha256} in etcd");
-        }
-    }
-    Ok(())
-}
-
-/// Fetches the files that the folder lacks, or has only damaged, from etcd.
-async fn fetch_files(files: &StoreFiles, documents: &[StoredDocument], data: &Path) -> Result<()> {
-    let (disk, folder) = (DiskThreads::start()?, Installation::archives_in(data));
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let temporary = folder.join(".migrate"); // the next start deletes one that is left behind
-    for sha256 in registered(documents) {
-        let file = folder.join(sha256);
-        if File::open(&file).and_then(sha256_of).is_ok_and(|digest| digest == sha256) {
-            continue;
-        }
-        File::create(&temporary).with_context(|| format!("cannot create {}", temporary.display()))?;
-        let fetched = files.fetch(sha256, Some(&temporary), &disk).await;
-        if !fetched.with_context(|| format!("cannot fetch the file {sha256} from etcd"))? {
-            bail!(
-                "etcd lacks the file {sha256}\n\
-                 hint: start the controller, and deploy, refresh or attach the same file again"
-            );
-        }
-        let stored = File::open(&temporary).and_then(|file| file.sync_all());
-        let stored = stored.and_then(|()| std::fs::rename(&temporary, &file));
-        stored.with_context(|| format!("cannot store {}", file.display()))?;
-    }
-    sync_folder(&folder).with_context(|| format!("cannot sync {}", folder.display()))
 }
 
 async fn copy_to_sqlite(
