@@ -3,7 +3,7 @@
 //! Every request of an agent is a sign of life: an idle unit agent claims leadership, and a machine agent reports,
 //! every 15 s ([`api::PRESENCE_INTERVAL_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
 //! start of the controller every agent has the full time to report. Controllers that share a store tell each other what
-//! changes ([`statements`]), so that the table of each has what the others know.
+//! changes (`statements`), so that the table of each has what the others know.
 
 mod statements;
 
