@@ -22,7 +22,7 @@ pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
     let path = Path::new(charm.strip_prefix("local:").unwrap_or(charm));
     match path.exists() {
         true => Ok(path.to_owned()),
-        false => find_named(charm, dir),
+        false => named(charm, dir, Some(Path::new("."))),
     }
 }
 
@@ -31,12 +31,17 @@ pub fn find(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
 /// # Errors
 /// As [`find`].
 pub fn find_named(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
+    named(charm, dir, None)
+}
+
+/// The charm of this name. `searched` is the folder in which it was searched before, for the error.
+fn named(charm: &str, dir: &DataDir, searched: Option<&Path>) -> Result<PathBuf, CommandError> {
     let of_store = charm.strip_prefix("ch:").map(|url| url.rsplit('/').next().unwrap_or(url));
     let name = of_store.unwrap_or_else(|| charm.strip_prefix("local:").unwrap_or(charm));
-    let named = CommandError::new(format!("no charm at {charm:?}"));
+    let unknown = CommandError::new(format!("no charm at {charm:?}"));
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
     if !is_name {
-        return Err(named.hint(
+        return Err(unknown.hint(
             "give the path of a charm folder or a .charm file, for example ./web; charm stores are not supported",
         ));
     }
@@ -44,9 +49,13 @@ pub fn find_named(charm: &str, dir: &DataDir) -> Result<PathBuf, CommandError> {
     if let Some(found) = directories.iter().find_map(|directory| in_directory(directory, name)) {
         return Ok(found);
     }
-    let searched = [PathBuf::from(".")].into_iter().chain(directories);
+    let searched = searched.map(Path::to_path_buf).into_iter().chain(directories);
     let searched: Vec<String> = searched.map(|directory| directory.display().to_string()).collect();
-    Err(CommandError { message: format!("no charm {name:?} in {}", searched.join(", ")), ..named }.hint(format!(
+    let unknown = match searched.is_empty() {
+        true => unknown,
+        false => CommandError::new(format!("no charm {name:?} in {}", searched.join(", "))),
+    };
+    Err(unknown.hint(format!(
         "give the path of a charm folder or a .charm file, or name the directories of charms: {VARIABLE}=DIR:DIR, or \
          pintle up --charms DIR; charm stores are not supported"
     )))
