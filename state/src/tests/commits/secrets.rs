@@ -488,3 +488,25 @@ fn each_tracker_of_a_removed_unit_is_one_batch() {
     assert_eq!([batch(), batch(), batch()], [true, true, false]);
     assert!(read_all::<()>(world.reader(), &MODEL.secret_trackers_of(id())).is_empty());
 }
+
+/// The own secret is the one that a read by this label returns.
+#[test]
+fn the_label_of_an_own_secret_is_refused_as_that_of_another_secret() {
+    let mut world = World::new();
+    let (relation, mut web, mut db) = pair(&mut world);
+    let relation = world.number(relation);
+    let access = vec![AccessChange::Grant { relation, application: "db".to_owned(), unit: None }];
+    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") };
+    assert_eq!(write(&mut world, &mut web, create), CommitOutcome::default());
+    let created = Some(SecretOwnerKind::Unit);
+    let own = SecretWrite { created, label: Some("mine".to_owned()), ..sealed("two") };
+    let mut record = hook(&db);
+    record.writes.secrets.insert(SecretId::from_bits(1 << 91), own);
+    assert_eq!(db.commit(&mut world, record), CommitOutcome::default());
+    let labelled = |label: &str| SecretRead { label: Some(label.to_owned()), ..by_id(false, false) };
+    assert_eq!(
+        refusal(read_secret(&mut world, &db, &labelled("mine"))),
+        SecretRefusal::LabelExists { label: "mine".to_owned() }.into()
+    );
+    assert!(read_secret(&mut world, &db, &labelled("theirs")).is_ok());
+}
