@@ -65,7 +65,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
@@ -96,9 +96,9 @@ pub struct CharmRunner {
     /// The last error of the hook lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
-    /// The runs that have finished since expired folders were last deleted. The folders are deleted while the next hook
+    /// The runs that have finished since expired folders were last deleted, with their folders. Expired folders are deleted while the next hook
     /// runs, so that the deletion delays neither the outcome of a hook nor the start of the next one.
-    finished_runs: RefCell<Vec<u64>>,
+    finished_runs: RefCell<Vec<(u64, PathBuf)>>,
     /// The hook tools, which are made again if they were deleted; none for a replay.
     tools: Option<Rc<HookTools>>,
     /// The warm parent of a Python charm; none if this runner forks no hooks.
@@ -332,7 +332,7 @@ impl CharmRunner {
         if has_failed {
             run_folders::mark_failed(&run_folder);
         }
-        self.finished_runs.borrow_mut().push(run.number);
+        self.finished_runs.borrow_mut().push((run.number, run_folder));
         HookResult { exit, handler, files: Some(self.required_files()), writes, reports }
     }
 }

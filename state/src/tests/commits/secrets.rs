@@ -16,29 +16,33 @@ use crate::transitions::due_secrets;
 use crate::transitions::force_timer::GRACE_MS;
 use crate::unit::secrets::{AccessChange, ConsumedSecretView, SecretRemoval, SecretWrite};
 
-fn id() -> SecretId {
+pub(super) fn id() -> SecretId {
     SecretId::from_bits(1 << 90)
 }
 
-fn sealed(text: &str) -> SecretWrite {
+pub(super) fn sealed(text: &str) -> SecretWrite {
     SecretWrite { sealed: Some(text.to_owned()), ..SecretWrite::default() }
 }
 
-fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutcome {
+pub(super) fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutcome {
     let mut record = hook(agent);
     record.writes.secrets.insert(id(), write);
     agent.commit(world, record)
 }
 
-fn read_secret(world: &mut World, agent: &Agent, request: &SecretRead) -> Result<ReadableSecret, Refusal> {
+pub(super) fn read_secret(
+    world: &mut World,
+    agent: &Agent,
+    request: &SecretRead,
+) -> Result<ReadableSecret, Refusal> {
     world.run(|draft, _| secret_read::consume(draft, agent.session(), request))
 }
 
-fn by_id(peek: bool, refresh: bool) -> SecretRead {
+pub(super) fn by_id(peek: bool, refresh: bool) -> SecretRead {
     SecretRead { id: Some(id()), label: None, peek, refresh }
 }
 
-fn refusal(answer: Result<ReadableSecret, Refusal>) -> RefusalReason {
+pub(super) fn refusal(answer: Result<ReadableSecret, Refusal>) -> RefusalReason {
     *answer.expect_err("it is refused").reason
 }
 
@@ -487,26 +491,4 @@ fn each_tracker_of_a_removed_unit_is_one_batch() {
         || world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, db.unit))).expect("no refusal");
     assert_eq!([batch(), batch(), batch()], [true, true, false]);
     assert!(read_all::<()>(world.reader(), &MODEL.secret_trackers_of(id())).is_empty());
-}
-
-/// The own secret is the one that a read by this label returns.
-#[test]
-fn the_label_of_an_own_secret_is_refused_as_that_of_another_secret() {
-    let mut world = World::new();
-    let (relation, mut web, mut db) = pair(&mut world);
-    let relation = world.number(relation);
-    let access = vec![AccessChange::Grant { relation, application: "db".to_owned(), unit: None }];
-    let create = SecretWrite { created: Some(SecretOwnerKind::Unit), access, ..sealed("one") };
-    assert_eq!(write(&mut world, &mut web, create), CommitOutcome::default());
-    let created = Some(SecretOwnerKind::Unit);
-    let own = SecretWrite { created, label: Some("mine".to_owned()), ..sealed("two") };
-    let mut record = hook(&db);
-    record.writes.secrets.insert(SecretId::from_bits(1 << 91), own);
-    assert_eq!(db.commit(&mut world, record), CommitOutcome::default());
-    let labelled = |label: &str| SecretRead { label: Some(label.to_owned()), ..by_id(false, false) };
-    assert_eq!(
-        refusal(read_secret(&mut world, &db, &labelled("mine"))),
-        SecretRefusal::LabelExists { label: "mine".to_owned() }.into()
-    );
-    assert!(read_secret(&mut world, &db, &labelled("theirs")).is_ok());
 }
