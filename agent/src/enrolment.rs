@@ -13,7 +13,9 @@ use anyhow::{Context, Result, bail};
 use api::error::ErrorCode;
 use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
 use host::file::{create_private_folder, exists, write_atomic};
+use host::hardware;
 use state::charm::Base;
+use state::terms::hardware::Hardware;
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -68,7 +70,12 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
     write_atomic(&data.join(PENDING), config::to_yaml(&enrolled).as_bytes())?;
     let address = own_address(&enrolled.controllers[0])?;
     let base = Base::of_os_release(&std::fs::read_to_string("/etc/os-release").unwrap_or_default());
-    match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address, base }).await {
+    let hardware = Some(Hardware {
+        arch: hardware::architecture().to_owned(),
+        cores: hardware::processors(),
+        mem_mib: hardware::memory_mib(),
+    });
+    match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address, base, hardware }).await {
         Ok(()) => {}
         // the token may have been used by an earlier attempt of this machine whose reply was lost
         Err(error) if error.code == ErrorCode::Unauthorised => {

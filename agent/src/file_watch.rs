@@ -1,10 +1,10 @@
-//! A watch on one file: it completes when the file may have changed, at once where inotify is available, else
-//! at the next poll.
+//! Waits for changes of one file: at once where inotify is available, else until the next poll.
 //!
 //! A change is only a hint: the caller reads the file again and compares. The machine agent is the only process
 //! of a machine that uses inotify, because a user may create few inotify instances (128 by default). It sends
 //! SIGHUP to the unit agents, which also poll. Without inotify everything works, up to [`POLL`] later.
 
+use nix::errno::Errno;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use state::terms::health::Limit;
 use std::path::Path;
@@ -29,10 +29,12 @@ impl FileWatch {
         let changed = Arc::new(Notify::new());
         let watcher = watch(folder, name, Arc::clone(&changed));
         if let Err(error) = &watcher {
-            let setting = api::text::fault::setting(Limit::Inotify).unwrap_or_default();
+            let setting = api::text::fault::setting(Limit::Inotify).filter(|_| is_limit(error));
+            let remedy = setting.map(|setting| format!(" (to change that, raise {setting})"));
             tracing::info!(
-                "cannot use inotify for {}/{name}: {error}; polling every {POLL:?} instead (to change that, raise {setting})",
-                folder.display()
+                "cannot use inotify for {}/{name}: {error}; polling every {POLL:?} instead{}",
+                folder.display(),
+                remedy.unwrap_or_default()
             );
         }
         FileWatch { changed, _watcher: watcher.ok() }
@@ -41,6 +43,16 @@ impl FileWatch {
     /// Completes when the file may have changed, after [`POLL`] at the latest.
     pub async fn changed(&self) {
         tokio::time::timeout(POLL, self.changed.notified()).await.ok();
+    }
+}
+
+/// Whether a limit of inotify is the cause: the number of watches, or of instances (`EMFILE`, which is also that of open
+/// files).
+fn is_limit(error: &notify::Error) -> bool {
+    match &error.kind {
+        notify::ErrorKind::MaxFilesWatch => true,
+        notify::ErrorKind::Io(error) => error.raw_os_error() == Some(Errno::EMFILE as i32),
+        _ => false,
     }
 }
 

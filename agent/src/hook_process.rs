@@ -52,9 +52,9 @@ use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::terms::activity::Activity;
-use state::terms::charm_program::CharmProgram;
 use state::terms::log_module;
 use state::terms::operation::Operation;
+use state::terms::required_file::RequiredFile;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::MachineFacts;
 use state::unit::hook_log::HookHandler;
@@ -65,7 +65,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
@@ -89,16 +89,16 @@ pub struct CharmRunner {
     context_state: watch::Sender<ContextState>,
     /// What the installed charm declares; none before the first installation.
     declared: RefCell<Option<Arc<Charm>>>,
-    /// The programs that were unpacked with the installed charm.
-    unpacked: RefCell<BTreeSet<CharmProgram>>,
+    /// The files that hooks need which were unpacked with the installed charm.
+    unpacked: RefCell<BTreeSet<RequiredFile>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     /// The last error of the hook lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
-    /// The runs that have finished since expired folders were last deleted. The folders are deleted while the next hook
+    /// The runs that have finished since expired folders were last deleted, with their folders. Expired folders are deleted while the next hook
     /// runs, so that the deletion delays neither the outcome of a hook nor the start of the next one.
-    finished_runs: RefCell<Vec<u64>>,
+    finished_runs: RefCell<Vec<(u64, PathBuf)>>,
     /// The hook tools, which are made again if they were deleted; none for a replay.
     tools: Option<Rc<HookTools>>,
     /// The warm parent of a Python charm; none if this runner forks no hooks.
@@ -133,10 +133,10 @@ impl InstalledCharmFile {
     }
 }
 
-/// The programs that were unpacked with the installed charm, whether or not they still exist.
-fn unpacked_programs(folder: &UnitFolder) -> BTreeSet<CharmProgram> {
+/// The files that hooks need which were unpacked with the installed charm, whether or not they still exist.
+fn unpacked_files(folder: &UnitFolder) -> BTreeSet<RequiredFile> {
     let unpacked = charms::unpacked_files(&folder.charm());
-    CharmProgram::ALL
+    RequiredFile::ALL
         .into_iter()
         .filter(|program| unpacked.iter().any(|path| path == program.path()))
         .collect()
@@ -151,7 +151,7 @@ impl CharmRunner {
         context_state: watch::Sender<ContextState>,
     ) -> CharmRunner {
         let declared = InstalledCharmFile::read(&folder).map(|declared| Arc::new(declared.charm));
-        let unpacked = RefCell::new(unpacked_programs(&folder));
+        let unpacked = RefCell::new(unpacked_files(&folder));
         CharmRunner {
             folder,
             unpacked,
@@ -332,8 +332,8 @@ impl CharmRunner {
         if has_failed {
             run_folders::mark_failed(&run_folder);
         }
-        self.finished_runs.borrow_mut().push(run.number);
-        HookResult { exit, handler, programs: Some(self.program_files()), writes, reports }
+        self.finished_runs.borrow_mut().push((run.number, run_folder));
+        HookResult { exit, handler, files: Some(self.required_files()), writes, reports }
     }
 }
 

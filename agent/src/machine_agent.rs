@@ -14,7 +14,7 @@ mod storage_restoration;
 mod watch_contact;
 
 use crate::fault;
-use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage, spread_ms};
+use crate::outage::{Channel, LINK_BACKOFF, LINK_RETRY_MAX_MS, Outage, jittered_delay_ms};
 use crate::ports::{AuthorizedKeys, Clock, Deployments, StorageHost};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
@@ -143,7 +143,7 @@ impl<A: MachineAgentRequests, D: Deployments + StorageHost + AuthorizedKeys, C: 
             }
             tokio::select! {
                 biased;
-                () = self.sleep(spread_ms(&backoff, &self.clock)) => {}
+                () = self.sleep(jittered_delay_ms(&backoff, &self.clock)) => {}
                 () = self.deployments.changed() => {}
             }
             backoff.increase();

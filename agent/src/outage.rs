@@ -1,5 +1,5 @@
 //! Which errors of the connection to the controller are logged: each once in an outage, and at the end how long the outage
-//! lasted; and the delays between attempts to reach it, which are spread.
+//! lasted; and the delays between attempts to reach it, with jitter.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
@@ -10,7 +10,7 @@ use host::backoff::Backoff;
 
 /// The delay before the next attempt to reach the controller: from 0.2 s, doubled up to 5 s. A controller that
 /// restarts is reached within that time. While it is down, 2,000 agents make 400 to 800 attempts a second in
-/// each of their loops ([`spread_ms`]).
+/// each of their loops ([`jittered_delay_ms`]).
 pub const LINK_RETRY_FIRST_MS: u64 = 200;
 /// See [`LINK_RETRY_FIRST_MS`].
 pub const LINK_RETRY_MAX_MS: u64 = 5_000;
@@ -19,7 +19,7 @@ pub const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_M
 
 /// How long to wait before the next attempt: between half of the delay and all of it. The agents of a controller that
 /// was killed lose their connections in one moment, and must not all return in one.
-pub fn spread_ms(backoff: &Backoff, clock: &impl Clock) -> u64 {
+pub fn jittered_delay_ms(backoff: &Backoff, clock: &impl Clock) -> u64 {
     let (delay_ms, random) = (u128::from(backoff.delay_ms()), clock.random_uuid().0);
     let earlier_ms = random % (delay_ms / 2 + 1);
     backoff.delay_ms() - u64::try_from(earlier_ms).unwrap_or_default()
@@ -60,7 +60,7 @@ pub struct Outage {
 }
 
 impl Outage {
-    /// The last error of the current outage.
+    /// The last error, unless a request of its channel has succeeded since.
     pub fn last_error(&self) -> Option<&str> {
         self.last_error.as_ref().map(|(_, error)| error.as_str())
     }
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn agents_do_not_return_in_one_moment() {
         let (clock, mut backoff) = (Stopped::default(), LINK_BACKOFF);
-        let first: BTreeSet<u64> = (0..1_000).map(|_| spread_ms(&backoff, &clock)).collect();
+        let first: BTreeSet<u64> = (0..1_000).map(|_| jittered_delay_ms(&backoff, &clock)).collect();
         assert_eq!(first, (LINK_RETRY_FIRST_MS / 2..=LINK_RETRY_FIRST_MS).collect());
         (0..10).for_each(|_| backoff.increase());
-        let last: BTreeSet<u64> = (0..10_000).map(|_| spread_ms(&backoff, &clock)).collect();
+        let last: BTreeSet<u64> = (0..10_000).map(|_| jittered_delay_ms(&backoff, &clock)).collect();
         assert_eq!(last, (LINK_RETRY_MAX_MS / 2..=LINK_RETRY_MAX_MS).collect());
     }
 

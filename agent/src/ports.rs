@@ -15,13 +15,13 @@ use state::terms::operation::CharmRef;
 use state::terms::settings::{Bag, BagChange};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
-use state::unit::charm_programs::ProgramFiles;
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::networks::AddressDevice;
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use state::unit::relation_view::BagRequest;
+use state::unit::required_files::RequiredFiles;
 use state::unit::snapshot::Snapshot;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -111,9 +111,9 @@ pub trait CharmHost {
     fn device(&self, _address: &str) -> Option<AddressDevice> {
         None
     }
-    /// Which programs of the installed charm exist.
-    fn program_files(&self) -> ProgramFiles {
-        ProgramFiles::default()
+    /// Which of the files that its hooks need exist in the installed charm.
+    fn required_files(&self) -> RequiredFiles {
+        RequiredFiles::default()
     }
     /// Verifies the archive and installs the charm, completely or not at all.
     ///

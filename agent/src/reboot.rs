@@ -1,4 +1,4 @@
-//! The reboot of a machine that a hook requested (`juju-reboot`, spec A.10).
+//! The reboot that a hook requested (`juju-reboot`, spec A.10).
 //!
 //! A unit agent writes the request, with the identity of the boot that is to end, into the machine's folder
 //! (`reboot_request`).
@@ -10,8 +10,8 @@
 //!    reboot the host: it stores a new boot identity for the machine and stops the unit agents, which are
 //!    started again in the new boot.
 //!
-//! A request that names an earlier boot is complete and is removed. If any step is interrupted, the next start
-//! of the machine agent resumes.
+//! A request that names an earlier boot is complete and is removed. If a step is interrupted, the next start of the machine
+//! agent resumes; if one fails, the next attempt.
 
 use crate::clock::{HostClock, kernel_boot_id, random_uuid};
 use crate::deployer::Deployer;
@@ -68,8 +68,10 @@ pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision)
     }
 }
 
-/// Waits for a request, and ends this boot.
+/// Completes the reboot of an earlier attempt that has failed after its boot had ended; waits for a request, and ends this
+/// boot.
 async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<()> {
+    complete(machine, deployer).await?;
     while requested_boot(machine)? != Some(this_boot(machine)) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -104,4 +106,38 @@ async fn acquire_lock(lock: &Path) -> Result<Lock> {
 
 fn this_boot(machine: &Path) -> String {
     HostClock::new(&machine.join(BOOT_FILE)).boot()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::{AgentConfig, AgentKind};
+    use state::terms::names::Uuid;
+
+    /// 1. The id of the new boot is stored. 2. The attempt fails before the request is removed. 3. The request names an
+    ///    earlier boot from then on.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_attempt_completes_a_reboot_whose_boot_has_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_atomic(&folder.path().join(BOOT_FILE), b"next").expect("written");
+        reboot_request::request(folder.path(), "earlier").expect("written");
+        let config = AgentConfig {
+            kind: AgentKind::Machine,
+            uuid: Uuid(1),
+            name: "0".to_owned(),
+            model: Uuid(2),
+            controllers: vec!["127.0.0.1:1".to_owned()],
+            server_name: "controller".to_owned(),
+            ca: String::new(),
+            token: "t".to_owned(),
+            machine: String::new(),
+        };
+        let deployer = Deployer::new(folder.path().to_path_buf(), config, Supervision::Children);
+        let attempts = execute(folder.path(), &deployer, Supervision::Children);
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), attempts).await.is_err(),
+            "it has other duties"
+        );
+        assert_eq!(reboot_request::requested_ms(folder.path()), None, "it is complete");
+    }
 }

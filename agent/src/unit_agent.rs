@@ -23,7 +23,7 @@ use charm_error::CharmError;
 pub use end::UnitAgentEnd;
 pub use fetch::no_response_in_time;
 
-use crate::outage::{Channel, LINK_BACKOFF, spread_ms};
+use crate::outage::{Channel, LINK_BACKOFF, jittered_delay_ms};
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::reboot_request::{RequestDue, RequestTimes};
 use crate::requested_commands::RequestedCommands;
@@ -125,8 +125,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     }
 
     fn is_charm_missing(&self) -> bool {
-        let (declared, programs) = (self.charms.declared(), self.charms.program_files());
-        hook_context_builder::charm_to_fetch(&self.shared.local(), declared.as_deref(), &programs).is_some()
+        let (declared, files) = (self.charms.declared(), self.charms.required_files());
+        hook_context_builder::charm_to_fetch(&self.shared.local(), declared.as_deref(), &files).is_some()
     }
 
     /// Decides and performs operations until the agent ends. Each decision is saved before it is executed.
@@ -429,7 +429,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 self.charm_error.set(installed.map_or_else(|why| Some(why.into()), |()| is_missing()));
             }
             None => {
-                let delay_ms = spread_ms(backoff, &shared.clock);
+                let delay_ms = jittered_delay_ms(backoff, &shared.clock);
                 shared.wait_for_change(Some(shared.clock.since_boot_ms() + delay_ms)).await;
                 backoff.increase();
             }

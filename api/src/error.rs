@@ -1,4 +1,5 @@
-//! The error of every request: a code and a reason for programs, a message and a hint for people, and its HTTP status.
+//! The error of every request: its kind and, of a refusal, the reason for programs, a message and a hint for people, and its
+//! HTTP status.
 //!
 //! A refusal of the core becomes an error here: its code, message and hint follow from its reason.
 
@@ -10,13 +11,14 @@ use state::terms::cause::Cause;
 use state::terms::refusal::RefusalReason;
 use std::fmt;
 
-/// The reason of an error, on which programs decide. Messages may change; codes may not.
+/// The kind of an error, on which programs decide. Messages may change; codes may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {
     /// The request could not be sent, or no response arrived. Loops retry it. Created by the client.
     Unreachable,
-    /// The controller is busy, or the request conflicted with others. Loops retry it.
+    /// The controller cannot do it now: it is busy, the request conflicted with others, its store, a file or a key cannot be
+    /// used, a document is damaged. Loops retry it. Also created by the client for a response of another server.
     Unavailable,
     /// The input is invalid.
     Invalid,
@@ -38,20 +40,21 @@ pub enum ErrorCode {
     /// A record with this sequence number and other content was applied before (design 4).
     Forked,
     /// The records before this one are missing, or the store did not grant the session: the caller must attach again.
-    /// The reason contains the sequence number that the controller needs next.
+    /// [`ApiError::reason`] contains the sequence number that the controller needs next.
     Gap,
     /// The entity was removed: there is a tombstone in this store generation (design 7).
     Removed,
     /// The watch position is of another store generation or too old: the caller must request a full view.
     Compacted,
-    /// The controller has failed internally.
+    /// An answer contradicts the protocol: the controller has failed internally, or the client or an agent cannot use what it
+    /// has received.
     Broken,
 }
 
 /// The error of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
-    /// The reason, for programs.
+    /// The kind, for programs.
     pub code: ErrorCode,
     /// What is not possible, and why.
     pub message: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use state::charm::Base;
 pub use state::terms::assignment::{Assigned, Existence};
 use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::hardware::Hardware;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -141,6 +142,9 @@ pub struct Enrol {
     /// Its operating system; none if its os-release file does not name one.
     #[serde(default)]
     pub base: Option<Base>,
+    /// Its hardware; none if it is not known.
+    #[serde(default)]
+    pub hardware: Option<Hardware>,
 }
 
 /// One event of the watch of a machine.

@@ -5,6 +5,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
+use state::terms::constraints::Constraints;
 use state::terms::force::Force;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
@@ -60,6 +61,10 @@ pub struct AddMachines {
     /// provider.
     #[serde(default)]
     pub base: Option<Base>,
+    /// Their constraints, in the form in which they are typed: `mem=8G cores=2`. They are shown only.
+    #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+    #[schemars(with = "String")]
+    pub constraints: Constraints,
 }
 
 /// The credentials with which a manually provisioned machine enrols.

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use state::charm::{Base, Role, Scope};
 use state::terms::activity::Activity;
 use state::terms::cause::Cause;
+use state::terms::constraints::Constraints;
+use state::terms::hardware::Hardware;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
@@ -115,6 +117,13 @@ pub struct MachineStatus {
     pub instance_id: Option<String>,
     /// Its operating system.
     pub base: Base,
+    /// The constraints under which it was added.
+    #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+    #[schemars(with = "String")]
+    pub constraints: Constraints,
+    /// Its hardware; none until its instance exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
 }
 
 /// An application.

@@ -11,7 +11,7 @@ use crate::host_python::host_python;
 use crate::problem::{Checker, Problem};
 use crate::safe_paths::MemberKind;
 use crate::{archive_entries, charmcraft, git_version, venv, yaml};
-use host::{architecture, digest};
+use host::{digest, hardware};
 use serde_json::Value;
 use state::charm::Charm;
 use std::fs;
@@ -292,7 +292,7 @@ fn check_architecture(
     target: TargetHost,
     notes: &mut Vec<String>,
 ) -> Option<Problem> {
-    let host = architecture::name();
+    let host = hardware::architecture();
     if forced || charm.runs_on_architecture(host) {
         return None;
     }
@@ -356,6 +356,6 @@ mod tests {
         assert_eq!(check_architecture(&charm, true, TargetHost::Other, &mut notes), None);
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!(check_architecture(&charm, false, TargetHost::Other, &mut notes), None);
-        assert!(notes.len() == 1 && notes[0].contains(architecture::name()), "{notes:?}");
+        assert!(notes.len() == 1 && notes[0].contains(hardware::architecture()), "{notes:?}");
     }
 }

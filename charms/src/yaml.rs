@@ -97,23 +97,36 @@ fn without_value(text: &str) -> String {
 /// # Errors
 /// If the text is not valid YAML.
 pub fn value(text: &str) -> Result<Value, YamlError> {
-    let options = serde_yaml::options! {
+    serde_yaml::from_str_with_options(text, options()).map_err(|error| located(&error))
+}
+
+/// Reads all documents of a text, without those that are empty.
+///
+/// # Errors
+/// If the text is not valid YAML.
+pub fn values(text: &str) -> Result<Vec<Value>, YamlError> {
+    serde_yaml::from_multiple_with_options(text, options()).map_err(|error| located(&error))
+}
+
+fn options() -> serde_yaml::Options {
+    serde_yaml::options! {
         legacy_octal_numbers: true,
         with_snippet: false,
         reject_unsupported_tags: true,
         duplicate_keys: serde_yaml::options::DuplicateKeyPolicy::Error,
         budget: serde_yaml::budget! { max_depth: DEPTH_MAX },
         alias_limits: serde_yaml::alias_limits! { max_total_replayed_events: ALIAS_VALUES_MAX },
-    };
-    serde_yaml::from_str_with_options(text, options).map_err(|error| {
-        let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
-        let text = error.without_snippet().to_string();
-        // The text of the library ends with the location and advises its caller. Neither is for the user.
-        let text = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
-        let advice = [", set DuplicateKeyPolicy", "; use from_str_multiple"];
-        let end = advice.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len());
-        YamlError { line, column, message: text[..end].lines().collect::<Vec<_>>().join(" ") }
-    })
+    }
+}
+
+/// An error of the library, without the location and the advice to its caller with which its text ends.
+fn located(error: &serde_yaml::Error) -> YamlError {
+    let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
+    let text = error.without_snippet().to_string();
+    let text = text.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&text);
+    let advice = [", set DuplicateKeyPolicy", "; use from_str_multiple"];
+    let end = advice.iter().filter_map(|advice| text.find(advice)).min().unwrap_or(text.len());
+    YamlError { line, column, message: text[..end].lines().collect::<Vec<_>>().join(" ") }
 }
 
 /// Writes one document in block style, with a newline at its end. Characters that reorder or hide text are escapes, in a

@@ -151,7 +151,7 @@ fn an_archive_must_contain_what_packing_adds_to_a_folder() {
 
 #[test]
 fn a_charm_that_was_packed_for_another_architecture_is_refused_unless_forced() {
-    let other = if host::architecture::name() == "arm64" { "amd64" } else { "arm64" };
+    let other = if host::hardware::architecture() == "arm64" { "amd64" } else { "arm64" };
     let manifest = format!("bases: [{{name: ubuntu, channel: '22.04', architectures: [{other}]}}]\n");
     let charm = folder(&[("metadata.yaml", METADATA), ("dispatch", ""), ("manifest.yaml", &manifest)]);
     let archive = charm.path().join("web.charm");
@@ -161,10 +161,10 @@ fn a_charm_that_was_packed_for_another_architecture_is_refused_unless_forced() {
         let lines = problems_of(path);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         assert!(line.starts_with("manifest.yaml: bases: "), "{line}");
-        assert!(line.contains(other) && line.contains(host::architecture::name()), "{line}");
+        assert!(line.contains(other) && line.contains(host::hardware::architecture()), "{line}");
         assert!(read(path, &options(true)).is_ok());
     }
-    let own = manifest.replace(other, &format!("{other}, {}", host::architecture::name()));
+    let own = manifest.replace(other, &format!("{other}, {}", host::hardware::architecture()));
     good(&[("metadata.yaml", METADATA), ("dispatch", ""), ("manifest.yaml", &own)]);
 }
 

@@ -154,7 +154,7 @@ pub fn file_of(path: &Path) -> Option<PathBuf> {
     (!is_charm && file.is_file()).then_some(file)
 }
 
-/// Reads a bundle, and applies overlays in order. `find` returns the path of a charm that the bundle names.
+/// Reads a bundle, and applies overlays in order: further documents of its file, and those of other files. `find` returns the path of a charm that the bundle names.
 ///
 /// # Errors
 /// If a file cannot be read, is not a bundle, or the bundle contradicts itself, and those of `find`.
@@ -163,9 +163,9 @@ pub fn read(
     overlays: &[PathBuf],
     find: impl Fn(&str) -> Result<PathBuf, CommandError>,
 ) -> Result<Bundle, CommandError> {
-    let mut all = document(file)?;
-    for overlay in overlays {
-        merge(&mut all, document(overlay)?);
+    let mut all = Map::new();
+    for file in [file].into_iter().chain(overlays.iter().map(PathBuf::as_path)) {
+        documents(file)?.into_iter().for_each(|document| merge(&mut all, document));
     }
     let to_error = |why: String| CommandError::new(format!("invalid bundle {}: {why}", file.display()));
     let mut bundle = parse(all).map_err(to_error)?;
@@ -207,20 +207,26 @@ fn parse(mut all: Map<String, Value>) -> Result<Bundle, String> {
     Ok(bundle)
 }
 
-/// The document of a file, with absolute paths and the contents of included files.
-fn document(file: &Path) -> Result<Map<String, Value>, CommandError> {
+/// The documents of a file, one at least, with absolute paths and the contents of included files.
+fn documents(file: &Path) -> Result<Vec<Map<String, Value>>, CommandError> {
     let to_error = |why: String| CommandError::new(format!("cannot read bundle {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| to_error(error.to_string()))?;
-    let parsed = yaml::value(&text).map_err(|error| to_error(error.to_string()))?;
-    let Value::Object(mut map) = parsed else { return Err(to_error("expected a map".to_owned())) };
+    let parsed = yaml::values(&text).map_err(|error| to_error(error.to_string()))?;
+    let parsed = if parsed.is_empty() { vec![Value::Null] } else { parsed };
+    let folder = file.parent().unwrap_or(Path::new("."));
+    parsed.into_iter().map(|document| resolved(document, folder).map_err(to_error)).collect()
+}
+
+/// A document of a bundle in this folder, with absolute paths and the contents of included files.
+fn resolved(document: Value, folder: &Path) -> Result<Map<String, Value>, String> {
+    let Value::Object(mut map) = document else { return Err("expected a map".to_owned()) };
     // the name of bundles before Juju 2.6
     if let Some(services) = map.remove("services") {
         map.entry("applications").or_insert(services);
     }
-    let folder = file.parent().unwrap_or(Path::new("."));
     let Some(Value::Object(applications)) = map.get_mut("applications") else { return Ok(map) };
     for application in applications.values_mut() {
-        resolve_paths(application, folder).map_err(to_error)?;
+        resolve_paths(application, folder)?;
     }
     Ok(map)
 }
@@ -452,6 +458,14 @@ mod tests {
             [["web", "other"], ["web", "other:admin"]],
             "the relation of db is removed"
         );
+    }
+
+    #[test]
+    fn further_documents_of_the_file_are_overlays() {
+        let text = format!("---\n{PAIR}---\napplications:\n  web: {{num_units: 1}}\n---\n");
+        let bundle = bundle(&text, Some("applications:\n  web: {options: {port: 80}}\n")).expect("valid");
+        assert_eq!(bundle.applications["web"].num_units, 1);
+        assert_eq!((bundle.applications["web"].options.len(), bundle.pairs().len()), (2, 1));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Completes the commands of hints: a hint that is pasted into a shell must reach the system that printed it.
 //!
 //! Hints are written by the controller, by `api::text` and by each command, and none of them knows the flags of this
-//! command line. What is printed therefore passes through here: errors in `commands::dispatch`, the rest in `output`.
+//! command line. Errors are completed in `commands::dispatch`, hints and warnings in `output`. A command that prints another
+//! text with commands in it calls `Output::complete` with that text, and with nothing that a person or a charm has written.
 
 use host::shell::quote;
 use std::path::Path;

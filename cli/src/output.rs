@@ -125,6 +125,11 @@ impl Output {
         }
     }
 
+    /// The flags of this command line that the commands of hints need.
+    pub fn flags(&self) -> &CommandFlags {
+        &self.flags
+    }
+
     /// Returns a text of Pintle's own with the flags of this command line in the commands that it names.
     pub fn complete(&self, text: &str) -> String {
         self.flags.complete(text)

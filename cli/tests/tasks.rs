@@ -178,7 +178,7 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
         json!({ "mem": 8192 }),
         "a model has what was set: jubilant's own suite starts with none"
     );
-    let own = format!("arch={}", host::architecture::name());
+    let own = format!("arch={}", host::hardware::architecture());
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
     assert_eq!(session.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));

@@ -53,12 +53,19 @@ async fn scale_application_adds_or_removes_what_differs() {
         [("3", Some("add ledger units=2 to=None")), ("1", None), ("0", Some("remove ledger/0 force=No"))]
     {
         let session = FakeSession::new(FakeController::default());
-        run_command(&["scale-application", "ledger", scale, "--no-prompt"], &session)
-            .await
-            .expect("it is done");
+        run_command(&["scale-application", "ledger", scale], &session).await.expect("it asks nothing");
         let writes = session.api.requests().into_iter().filter(|request| request != "status");
         assert_eq!(writes.collect::<Vec<_>>(), request.map(str::to_owned).into_iter().collect::<Vec<_>>());
     }
+}
+
+/// The controller refuses existing storage for several units, which it can do only if it knows their number.
+#[tokio::test(flavor = "current_thread")]
+async fn units_with_existing_storage_are_one_request() {
+    let session = FakeSession::new(FakeController::default());
+    let words = ["add-unit", "ledger", "-n", "2", "--to", "0,1", "--attach-storage", "data/0"];
+    run_command(&words, &session).await.expect("the fake accepts it");
+    assert_eq!(session.api.requests(), ["add ledger units=2 to=Some(\"0\")"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

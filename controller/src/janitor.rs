@@ -385,7 +385,7 @@ async fn force_batches<S: Store, E: Environment>(
         let timer_started_ms = force_timer::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_late = presence.as_ref().is_some_and(|presence| presence.is_late(id));
-        let passed_ms = force_timer::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_late);
+        let passed_ms = force_timer::timer_now_ms(&forced, passed_ms, destroyed_by_force, is_late);
         let is_due = force_timer::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };

@@ -43,7 +43,7 @@ async fn enrol(
 ) -> Result<(), ErrorCode> {
     let caller = fixture.controller.authenticate(token).await.map_err(|error| error.code)?;
     caller
-        .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned(), base: None })
+        .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned(), base: None, hardware: None })
         .await
         .map_err(|error| error.code)
 }
@@ -67,7 +67,12 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
     // this caller was opened before the machine enrolled, and sends its request afterwards
     let late = caller
-        .handle(Enrol { token: "ef".repeat(32).to_owned(), address: "10.0.0.66".to_owned(), base: None })
+        .handle(Enrol {
+            token: "ef".repeat(32).to_owned(),
+            address: "10.0.0.66".to_owned(),
+            base: None,
+            hardware: None,
+        })
         .await
         .expect_err("the enrolment token was used");
     assert_eq!(late.code, ErrorCode::Unauthorised);
@@ -102,7 +107,7 @@ async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced(
         .expect("the machine has not enrolled");
     let own = "cd".repeat(32);
     let late = caller
-        .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned(), base: None })
+        .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned(), base: None, hardware: None })
         .await
         .expect_err("the token was replaced");
     assert_eq!(late.code, ErrorCode::Unauthorised);
@@ -165,7 +170,7 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect("it has an error");
     assert_eq!(due().await, Some(0), "now");
     let (instance_id, address) = ("nspawn-dev-0".to_owned(), "10.0.0.2".to_owned());
-    report(ProvisioningReport::Started { instance_id, address, base: None })
+    report(ProvisioningReport::Started { instance_id, address, base: None, hardware: None })
         .await
         .expect("the report is accepted");
     assert_eq!((shown().await.0.as_str(), due().await), ("pending", None));
@@ -209,7 +214,7 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None, hardware: None }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);
@@ -249,7 +254,7 @@ async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_remov
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None, hardware: None }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);

@@ -1,4 +1,4 @@
-//! The access to the host that the programs of Pintle share: its architecture, processes and what they inherit, files,
+//! The access to the host that the programs of Pintle share: its hardware, processes and what they inherit, files,
 //! full disks, mounts, locks, digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
 //! Each of these has one implementation for the programs that link this crate, which is here. `pintle-hook` depends on
@@ -9,13 +9,13 @@
 //! Used by `charms`, `agent`, `controller` and `cli`. `state` and `commands` must not use it, because they do
 //! no I/O.
 
-pub mod architecture;
 pub mod backoff;
 pub mod digest;
 pub mod disk;
 pub mod escape;
 pub mod file;
 pub mod foreign_files;
+pub mod hardware;
 pub mod inherited;
 pub mod lock;
 pub mod log_file;

@@ -3,7 +3,7 @@
 //! hash-ordered map. Time and identifiers are arguments. The same inputs therefore always give the same
 //! decision, which lets the simulator replay whole runs from a seed.
 //!
-//! Reading order: `charm` (what a charm declares) and `terms` (the types that everything else imports); `unit`
+//! Reading order: `charm` (what a charm declares) and `terms` (the types that all but `charm` import); `unit`
 //! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
 //! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (sessions, and which
 //! record is the next), `restore` (what changes after a backup was restored), `views` (what the controller sends to

@@ -17,14 +17,14 @@ use hook_client::shim;
 use host::file::is_disk_full;
 use host::lock::Lock;
 use state::charm::Charm;
-use state::terms::charm_program::CharmProgram;
 use state::terms::operation::CharmRef;
-use state::unit::charm_programs::ProgramFiles;
+use state::terms::required_file::RequiredFile;
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::networks::AddressDevice;
 use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
+use state::unit::required_files::RequiredFiles;
 use std::cell::Cell;
 use std::fs;
 use std::rc::Rc;
@@ -102,12 +102,12 @@ impl CharmHost for CharmRunner {
         network_device::with_address(address)
     }
 
-    fn program_files(&self) -> ProgramFiles {
+    fn required_files(&self) -> RequiredFiles {
         let charm = self.folder.charm();
         // a link that leads nowhere was unpacked like this
-        let exists = |program: &CharmProgram| fs::symlink_metadata(charm.join(program.path())).is_ok();
+        let exists = |program: &RequiredFile| fs::symlink_metadata(charm.join(program.path())).is_ok();
         let unpacked = self.unpacked.borrow().clone();
-        ProgramFiles { existing: unpacked.iter().copied().filter(exists).collect(), unpacked }
+        RequiredFiles { existing: unpacked.iter().copied().filter(exists).collect(), unpacked }
     }
 
     async fn is_installed(&self, charm: &CharmRef) -> bool {
@@ -142,7 +142,7 @@ impl CharmHost for CharmRunner {
         if let Some(warm) = &self.warm {
             warm.reset();
         }
-        *self.unpacked.borrow_mut() = super::unpacked_programs(&self.folder);
+        *self.unpacked.borrow_mut() = super::unpacked_files(&self.folder);
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }
@@ -166,8 +166,8 @@ impl CharmHost for CharmRunner {
         let mut shim = match self.open_gate(run, &context, gated).await {
             Ok(shim) => shim,
             Err(exit) => {
-                let programs = Some(self.program_files());
-                return HookResult { programs, ..HookResult::without_writes(exit) };
+                let files = Some(self.required_files());
+                return HookResult { files, ..HookResult::without_writes(exit) };
             }
         };
         self.run_folders.delete_expired(&self.folder, &self.finished_runs.take(), run.number);

@@ -9,7 +9,6 @@ use super::warm_parent::ForkRequest;
 use super::{CharmRunner, SCRIPT, debug_session};
 use crate::blocking;
 use crate::clock::kernel_boot_id;
-use crate::folder;
 use crate::ports::CharmHost;
 use hook_client::shim;
 use host::file::with_path;
@@ -19,9 +18,7 @@ use state::unit::hook_context::{HookContext, HookTrigger, RunningCommands};
 use state::unit::local::Run;
 use state::unit::outcome::RunExit;
 use state::unit::warm_dispatch::{PythonLaunch, keeps_parent};
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -61,11 +58,7 @@ impl CharmRunner {
         program: &Path,
     ) -> io::Result<GatedShim> {
         self.tools.as_ref().map_or(Ok(()), |tools| tools.restore())?;
-        // if a folder of the same number exists, the start of its run was never stored
-        let run_folder = self.folder.new_run(run);
-        host::tree::remove(&self.folder.run(run.number))
-            .and_then(|()| create(&run_folder))
-            .map_err(with_path(&run_folder))?;
+        let run_folder = self.run_folders.create(&self.folder, run)?;
         if let HookTrigger::Commands(RunningCommands { script, .. }) = &context.trigger {
             let script = format!("#!/bin/bash\n{script}\n");
             create_file(&run_folder.join(SCRIPT), script.as_bytes(), 0o700)?;
@@ -199,17 +192,5 @@ impl CharmRunner {
         if let (Some(warm), Some(NextParent { launch, variables })) = (&self.warm, next) {
             warm.prepare(&self.folder, launch, variables);
         }
-    }
-}
-
-/// Creates the folder of a run.
-fn create(run_folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(run_folder) {
-        // a person may have deleted all runs
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            run_folder.parent().map_or(Ok(()), folder::private_dir)?;
-            folder::private_dir(run_folder)
-        }
-        created => created,
     }
 }

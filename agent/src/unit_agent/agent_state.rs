@@ -5,7 +5,7 @@
 //! stores. This module makes no decisions and calls no loop: the loops use it.
 
 use super::volatile_state::{ReportedRun, VolatileState};
-use crate::outage::{Channel, spread_ms};
+use crate::outage::{Channel, jittered_delay_ms};
 use crate::ports::{Clock, DiskError, UnitStorage};
 use api::error::ApiError;
 use host::backoff::Backoff;
@@ -236,9 +236,9 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
         }
     }
 
-    /// Waits for the spread delay of `backoff`, and increases it.
+    /// Waits for the delay of `backoff`, with jitter, and increases it.
     pub(super) async fn pause(&self, backoff: &mut Backoff) {
-        self.clock.sleep_until(self.clock.since_boot_ms() + spread_ms(backoff, &self.clock)).await;
+        self.clock.sleep_until(self.clock.since_boot_ms() + jittered_delay_ms(backoff, &self.clock)).await;
         backoff.increase();
     }
 

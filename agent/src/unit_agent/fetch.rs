@@ -5,7 +5,7 @@
 //! secrets, resources. Each is repeated while the controller is unavailable, for 30 s.
 
 use super::agent_state::AgentState;
-use crate::outage::{Channel, LINK_BACKOFF, spread_ms};
+use crate::outage::{Channel, LINK_BACKOFF, jittered_delay_ms};
 use crate::ports::{Clock, HookHost, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::text::error::full_text;
@@ -50,7 +50,9 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         backoff.reset();
         return;
     }
-    shared.wait_for_change(Some(shared.clock.since_boot_ms() + spread_ms(backoff, &shared.clock))).await;
+    shared
+        .wait_for_change(Some(shared.clock.since_boot_ms() + jittered_delay_ms(backoff, &shared.clock)))
+        .await;
     backoff.increase();
 }
 

@@ -183,7 +183,7 @@ fn model(reason: &ModelRefusal) -> RefusalText {
         ),
         ModelRefusal::NotForDevelopment { name } => with_hint(
             format!("model {name} is not for the development of charms"),
-            format!("use the model of pintle dev, or: pintle model-config -m {name} development=true"),
+            format!("use a model for development, or: pintle model-config -m {name} development=true"),
         ),
         ModelRefusal::AdvancedTooFar => {
             plain("cannot advance the clock by a year or more at once".to_owned())

@@ -65,9 +65,9 @@ pub async fn run<A: UserPort>(
             return Err(CommandError::usage(text).hint("pintle add-machine, or pintle add-machine manual"));
         }
     };
-    constraints::parse(&args.constraints, session)?;
-    let added =
-        session.api.handle(AddMachines { count: args.count, manual, base: args.base.clone() }).await?;
+    let constraints = constraints::parse(&args.constraints, session)?;
+    let add = AddMachines { count: args.count, manual, base: args.base.clone(), constraints };
+    let added = session.api.handle(add).await?;
     session.record_write(added.revision);
     if !manual {
         let real = bases::of_new_machine(&session.dir, args.base.as_ref())?;

@@ -32,6 +32,12 @@ pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -
         units,
         to,
     };
+    // Existing storage is for one unit: the number and the machine are in one request, which is refused as a whole.
+    if !attach.is_empty() {
+        let to = args.to.first().cloned();
+        session.record_write(session.api.handle(add(args.num_units, to)).await?.revision);
+        return Ok(());
+    }
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
     for &machine in &placed {
         session.record_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);

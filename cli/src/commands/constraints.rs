@@ -9,7 +9,7 @@ use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
 use api::{Constraints, GetConstraints, SetConstraints, UserPort};
 use clap::Args;
-use host::architecture;
+use host::hardware;
 use serde_json::{Map, Value};
 use state::terms::constraints::{ConstraintKey, ConstraintValue};
 
@@ -54,9 +54,10 @@ pub struct ConstraintsArgs {
 pub fn parse<A>(words: &[String], session: &CommandSession<A>) -> Result<Constraints, CommandError> {
     let parsed = words.join(" ").parse::<Constraints>();
     let constraints = parsed.map_err(|bad| CommandError::usage(bad.to_string()))?;
-    let is_other = |arch: &&ConstraintValue| **arch != ConstraintValue::Word(architecture::name().to_owned());
+    let is_other =
+        |arch: &&ConstraintValue| **arch != ConstraintValue::Word(hardware::architecture().to_owned());
     if constraints.0.get(&ConstraintKey::Arch).filter(is_other).is_some() {
-        let text = format!("cannot use constraints {constraints}: this host is {}", architecture::name());
+        let text = format!("cannot use constraints {constraints}: this host is {}", hardware::architecture());
         return Err(CommandError::new(text));
     }
     let without_effect = constraints.0.keys().filter(|key| **key != ConstraintKey::Arch);
@@ -109,7 +110,7 @@ pub async fn effective<A: UserPort>(
         constraints
             .0
             .entry(ConstraintKey::Arch)
-            .or_insert(ConstraintValue::Word(architecture::name().to_owned()));
+            .or_insert(ConstraintValue::Word(hardware::architecture().to_owned()));
     }
     Ok(constraints)
 }

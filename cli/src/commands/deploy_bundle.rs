@@ -11,6 +11,7 @@ use crate::session::CommandSession;
 use api::error::ErrorCode;
 use api::{AddUnits, ConfigChange, Configure, Ends, GetStatus, Integrate, SetExposed, Status, UserPort};
 use serde_json::Value;
+use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -19,7 +20,7 @@ struct Deployment<'a, A> {
     bundle: &'a Bundle,
     args: &'a DeployArgs,
     session: &'a CommandSession<A>,
-    /// The machines of the bundle that were added, by their keys.
+    /// The machines of the model that stand for those of the bundle, by their keys.
     machines: BTreeMap<String, String>,
 }
 
@@ -71,8 +72,10 @@ impl<A: UserPort> Deployment<'_, A> {
 
     async fn execute(&mut self) -> Result<(), CommandError> {
         let heading = if self.args.dry_run { "Changes to deploy bundle:" } else { "Executing changes:" };
+        let status = self.status().await?;
+        self.map_machines(&status)?;
+        self.find_machines(&status);
         self.session.output.print_remark(&format!("{heading}\n"));
-        self.find_machines(&self.status().await?);
         for name in self.bundle.order().map_err(CommandError::new)? {
             self.application(&name, &self.bundle.applications[&name]).await?;
         }
@@ -81,6 +84,32 @@ impl<A: UserPort> Deployment<'_, A> {
         }
         if !self.args.dry_run {
             self.session.output.print_remark("Deploy of bundle completed.\n");
+        }
+        Ok(())
+    }
+
+    /// Takes the machines of the model that `--map-machines` names for those of the bundle.
+    fn map_machines(&mut self, status: &Status) -> Result<(), CommandError> {
+        for given in &self.args.map_machines {
+            let Some((key, machine)) = given.split_once('=') else {
+                if given != "existing" {
+                    let text = format!("invalid value {given:?} for --map-machines");
+                    return Err(CommandError::usage(text).hint("existing, or MACHINE=MACHINE: existing,0=3"));
+                }
+                let same = self.bundle.machines.keys().filter(|key| status.machines.contains_key(*key));
+                let same: Vec<_> = same.map(|key| (key.clone(), key.clone())).collect();
+                same.into_iter().for_each(|(key, machine)| {
+                    self.machines.entry(key).or_insert(machine);
+                });
+                continue;
+            };
+            if !self.bundle.machines.contains_key(key) {
+                return Err(CommandError::new(format!("the bundle has no machine {key}")));
+            }
+            if !status.machines.contains_key(machine) {
+                return Err(CommandError::not_found(EntityKind::Machine, machine));
+            }
+            self.machines.insert(key.to_owned(), machine.to_owned());
         }
         Ok(())
     }
@@ -146,6 +175,7 @@ impl<A: UserPort> Deployment<'_, A> {
             constraints: wanted.constraints.iter().cloned().collect(),
             dry_run: false,
             overlay: Vec::new(),
+            map_machines: Vec::new(),
             ignored: IgnoredArgs::default(),
         };
         deploy_charm::run(&args, settings(wanted), self.session).await

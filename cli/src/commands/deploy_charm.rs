@@ -64,6 +64,9 @@ pub struct DeployArgs {
     /// A file with changes of the bundle; may be repeated
     #[arg(long, value_name = "FILE")]
     pub overlay: Vec<PathBuf>,
+    /// Machines of the model for those of the bundle: `existing` for those of the same names, and BUNDLE=MODEL pairs
+    #[arg(long, value_delimiter = ',', value_name = "existing|MACHINE=MACHINE")]
+    pub map_machines: Vec<String>,
     #[command(flatten)]
     pub ignored: IgnoredArgs,
 }
@@ -106,6 +109,10 @@ pub async fn run<A: UserPort>(
 ) -> Result<(), CommandError> {
     if !args.overlay.is_empty() {
         return Err(CommandError::usage(format!("cannot use --overlay: {:?} is not a bundle", args.charm)));
+    }
+    if !args.map_machines.is_empty() {
+        let text = format!("cannot use --map-machines: {:?} is not a bundle", args.charm);
+        return Err(CommandError::usage(text));
     }
     session.output.warn(&args.ignored.warnings());
     require_machines(&args.to)?;

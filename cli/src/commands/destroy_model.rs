@@ -42,8 +42,9 @@ pub async fn run<A: UserPort>(
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
         let dry_run = session.api.in_model(name).handle(DryRunDestroyModel { force }).await?;
-        let text = crate::render::dry_run::text(&dry_run, force, now_ms(), &Zone::new(false));
-        return session.output.print(&session.output.complete(&text));
+        let (zone, flags) = (Zone::new(false), session.output.flags());
+        let text = crate::render::dry_run::text(&dry_run, force, now_ms(), &zone, flags);
+        return session.output.print(&text);
     }
     // From here on the model is addressed by UUID: another model may be created under its name.
     let status = session.api.in_model(name).handle(GetStatus).await?;

@@ -1,7 +1,8 @@
 //! `down`: stops every process of a data folder. The state is kept.
 //!
-//! Works also if the supervisor was killed: `supervisor::stop` finds processes and containers by the locks that they hold
-//! and by their pid files.
+//! Works also if the supervisor was killed: `supervisor::stop` finds processes by the locks that they hold and by their pid
+//! files; `provider::nspawn` finds the containers, those of kept instances too, by their folders, and deletes their network;
+//! and the loop devices of storage are detached.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -29,7 +30,7 @@ pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
         output.print(&format!("Nothing is running for {name}.\n"))?;
         return detached;
     }
-    let text = format!("Stopped. State is kept in {name}; run \"pintle up\" to resume.\n");
-    output.print(&output.complete(&text))?;
+    let resume = output.complete("run \"pintle up\" to resume.");
+    output.print(&format!("Stopped. State is kept in {name}; {resume}\n"))?;
     detached
 }

@@ -125,6 +125,7 @@ impl Arguments {
                 ErrorKind::MissingSubcommand => {
                     let help = fitted(Arguments::command(), columns(std::io::stdout()));
                     let mut help = help::documented(help, true);
+                    help.build(); // the name of the program in front of that of its command
                     // `wait-for` has commands of its own
                     let verb = std::env::args().find(|word| help.find_subcommand(word).is_some());
                     match verb.and_then(|verb| help.find_subcommand_mut(verb)) {

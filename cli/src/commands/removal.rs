@@ -87,8 +87,8 @@ async fn also_removed<A: UserPort>(
         Err(error) if entities.len() == 1 => return Err(error.into()),
         Err(_) => return Ok(vec!["everything that is removed with them".to_owned()]),
     };
-    let kept = render::dry_run::kept(&dry_run, now_ms(), &Zone::new(false));
-    session.output.print_remark(&session.output.complete(&kept));
+    let flags = session.output.flags();
+    session.output.print_remark(&render::dry_run::kept(&dry_run, now_ms(), &Zone::new(false), flags));
     let mut more = Vec::new();
     let all = [dry_run.removed_immediately, dry_run.dying, dry_run.removed_eventually].concat();
     for name in render::dry_run::entities(&all) {
@@ -160,8 +160,8 @@ pub async fn dry_run<A: UserPort>(
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let dry_run = session.api.handle(DryRunRemoval { removed, force }).await?;
-    let text = render::dry_run::text(&dry_run, force, now_ms(), &Zone::new(false));
-    session.output.print(&session.output.complete(&text))
+    let (zone, flags) = (Zone::new(false), session.output.flags());
+    session.output.print(&render::dry_run::text(&dry_run, force, now_ms(), &zone, flags))
 }
 
 /// Prints that a removal was accepted, before the next is tried. Returns the error of a rejected one.

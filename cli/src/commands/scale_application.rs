@@ -1,6 +1,6 @@
 //! `scale-application APP N`: adds units, or removes the newest ones, until the application has N.
 //!
-//! Juju has this command for Kubernetes only. A removal asks as `remove-unit` does.
+//! Juju has this command for Kubernetes only. As there, a removal is not asked about: the number says what is wanted.
 
 use crate::arguments::RemovalArguments;
 use crate::command_error::CommandError;
@@ -45,7 +45,7 @@ pub async fn run<A: UserPort>(
         let remove = remove_unit::RemoveUnitArgs {
             units: vec![application],
             num_units,
-            removal: args.removal.clone(),
+            removal: RemovalArguments { no_prompt: true, ..args.removal.clone() },
         };
         return remove_unit::run(&remove, session).await;
     }

@@ -107,7 +107,8 @@ async fn show<A: UserPort>(
     };
     print(&status, &storage, args, &session.output, drawn)?;
     if let Some(cause) = &status.store {
-        let lines = render::cause::lines(cause, status.now_ms, &Zone::new(args.utc));
+        let zone = Zone::new(args.utc);
+        let lines = render::cause::lines(cause, status.now_ms, &zone, session.output.flags());
         session
             .output
             .warn(&[format!("the controller cannot store what agents report:\n{}", lines.trim_end())]);

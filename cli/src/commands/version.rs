@@ -45,5 +45,5 @@ pub fn text() -> String {
 
 /// The version of Juju that clients are told.
 fn juju_version() -> String {
-    format!("{JUJU_VERSION}-ubuntu-{}", host::architecture::name())
+    format!("{JUJU_VERSION}-ubuntu-{}", host::hardware::architecture())
 }

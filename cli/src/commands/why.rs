@@ -5,6 +5,7 @@
 //! after the others have been printed.
 
 use crate::command_error::CommandError;
+use crate::command_flags::CommandFlags;
 use crate::machine_access::{MachineAccess, Target};
 use crate::output::Output;
 use crate::render::{self, StructuredFormat};
@@ -111,8 +112,9 @@ async fn print<A: UserPort>(
         return session.output.print(&render::structured(&value, format)?);
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
-    let text: String = all.iter().map(|why| text(why, now, &running, &zone)).collect();
-    session.output.print(&session.output.complete(&text))
+    let flags = session.output.flags();
+    let text: String = all.iter().map(|why| text(why, now, &running, &zone, flags)).collect();
+    session.output.print(&text)
 }
 
 /// The explanation with the debug sessions of users: a hook that runs in one waits for its user.
@@ -125,7 +127,13 @@ fn with_debug_sessions(why: &api::Why, running: &RunningHooks) -> api::Why {
 }
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
-pub fn text(why: &api::Why, now_ms: i64, running: &RunningHooks, zone: &Zone) -> String {
+pub fn text(
+    why: &api::Why,
+    now_ms: i64,
+    running: &RunningHooks,
+    zone: &Zone,
+    flags: &CommandFlags,
+) -> String {
     let now = entity_state::describe(&why.now);
     let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
     match (why.causes.is_empty(), why.more) {
@@ -136,7 +144,7 @@ pub fn text(why: &api::Why, now_ms: i64, running: &RunningHooks, zone: &Zone) ->
         (false, _) => {}
     }
     for cause in &why.causes {
-        text += &render::cause::lines(cause, now_ms, zone);
+        text += &render::cause::lines(cause, now_ms, zone, flags);
         if let Some(hook) = run_of(cause).and_then(|run| running.get(&run)) {
             text += &safe_line(&format!("    {hook}"));
             text.push('\n');
@@ -186,7 +194,13 @@ mod tests {
         };
         compare(
             "commands/why.txt",
-            &text(&why, 36_005_000 + 125_000, &RunningHooks::new(), &Zone::new(true)),
+            &text(
+                &why,
+                36_005_000 + 125_000,
+                &RunningHooks::new(),
+                &Zone::new(true),
+                &CommandFlags::default(),
+            ),
         );
         let json =
             structured(&why, 0, &RunningHooks::new(), &Output::new(None, std::io::sink(), std::io::sink()));
@@ -225,6 +239,9 @@ mod tests {
         let entity = Entity::Application("web".to_owned());
         let now = EntityState::Application { units: 2 };
         let why = api::Why { entity, life: Life::Alive, now, causes: vec![], more: false };
-        compare("commands/why_idle.txt", &text(&why, 0, &RunningHooks::new(), &Zone::new(true)));
+        compare(
+            "commands/why_idle.txt",
+            &text(&why, 0, &RunningHooks::new(), &Zone::new(true), &CommandFlags::default()),
+        );
     }
 }

@@ -3,6 +3,7 @@
 //! Used by the removal commands with `--dry-run`; [`entities`] also by the question that they ask without it. Sections
 //! without entries are omitted.
 
+use crate::command_flags::CommandFlags;
 use crate::render::cause;
 use crate::terminal_escape::safe_line;
 use crate::times::Zone;
@@ -10,7 +11,7 @@ use api::{DryRun, ExpectedHook, Force};
 use state::terms::cause::Entity;
 
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
-pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String {
+pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone, flags: &CommandFlags) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
     let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
@@ -48,9 +49,9 @@ pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String 
         text += &format!("{blocked_title}\n");
     }
     for entry in &dry_run.blockers {
-        text += &cause::lines(entry, now_ms, zone);
+        text += &cause::lines(entry, now_ms, zone, flags);
     }
-    text += &kept(dry_run, now_ms, zone);
+    text += &kept(dry_run, now_ms, zone, flags);
     if dry_run.truncated {
         text += "and more: the removal is too large for a complete dry run\n";
     }
@@ -61,8 +62,8 @@ pub fn text(dry_run: &DryRun, force: Force, now_ms: i64, zone: &Zone) -> String 
 }
 
 /// The machines that would stay with the content of storage; empty if there are none.
-pub fn kept(dry_run: &DryRun, now_ms: i64, zone: &Zone) -> String {
-    let lines: String = dry_run.kept.iter().map(|entry| cause::lines(entry, now_ms, zone)).collect();
+pub fn kept(dry_run: &DryRun, now_ms: i64, zone: &Zone, flags: &CommandFlags) -> String {
+    let lines: String = dry_run.kept.iter().map(|entry| cause::lines(entry, now_ms, zone, flags)).collect();
     if lines.is_empty() { lines } else { format!("would stay without units:\n{lines}") }
 }
 
@@ -97,19 +98,28 @@ mod tests {
             blockers: vec![blocker.clone()],
             ..DryRun::default()
         };
-        let blocker_lines = cause::lines(&blocker, now_ms, &zone);
+        let blocker_lines = cause::lines(&blocker, now_ms, &zone, &CommandFlags::default());
         let entries = |text: &str| {
             text.lines().filter(|line| line.starts_with("  ")).map(str::to_owned).collect::<Vec<_>>()
         };
-        let printed = text(&dry_run, Force::No, now_ms, &zone);
+        let printed = text(&dry_run, Force::No, now_ms, &zone, &CommandFlags::default());
         let listed =
             ["  unit web/0", "  web/0: stop", "  unit web/0"].into_iter().chain(blocker_lines.lines());
         let listed: Vec<&str> = listed.collect();
         assert_eq!(entries(&printed), listed, "{printed}");
         assert_eq!(printed.lines().count(), listed.len() + 4, "each section has a head: {printed}");
         let skipped_hooks = vec![ExpectedHook { unit: UnitName::new("db", 0), hook: Hook::Remove }];
-        let at_once = text(&DryRun { skipped_hooks, ..dry_run.clone() }, Force::AtOnce, now_ms, &zone);
+        let at_once = text(
+            &DryRun { skipped_hooks, ..dry_run.clone() },
+            Force::AtOnce,
+            now_ms,
+            &zone,
+            &CommandFlags::default(),
+        );
         assert_eq!(entries(&at_once)[1..4], ["  web/0: stop", "  db/0: remove", "  unit web/0"], "{at_once}");
-        compare("commands/dry_run_empty.txt", &text(&DryRun::default(), Force::No, now_ms, &zone));
+        compare(
+            "commands/dry_run_empty.txt",
+            &text(&DryRun::default(), Force::No, now_ms, &zone, &CommandFlags::default()),
+        );
     }
 }

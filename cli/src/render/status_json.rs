@@ -14,6 +14,8 @@ use api::{
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use state::charm::{Base, Scope};
+use state::terms::constraints::{ConstraintKey, ConstraintValue};
+use state::terms::hardware::Hardware;
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::port_range::PortRange;
@@ -191,6 +193,10 @@ struct MachineDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     base: Option<BaseDocument<'a>>,
     #[serde(skip_serializing_if = "str::is_empty")]
+    constraints: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    hardware: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
     dns_name: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     hostname: &'a str,
@@ -290,6 +296,8 @@ impl<'a> Context<'a> {
     fn machine(&self, machine: &'a MachineStatus) -> MachineDocument<'a> {
         MachineDocument {
             base: base(&machine.base),
+            constraints: constraints(machine),
+            hardware: machine.hardware.as_ref().map(Hardware::to_string).unwrap_or_default(),
             dns_name: &machine.address,
             hostname: machine.instance_id.as_deref().unwrap_or_default(),
             instance_id: instance_id(machine),
@@ -298,6 +306,16 @@ impl<'a> Context<'a> {
             machine_status: self.info(&machine.instance, machine.instance.current.as_str()),
         }
     }
+}
+
+/// The constraints of a machine, with the architecture that it has.
+fn constraints(machine: &MachineStatus) -> String {
+    let mut constraints = machine.constraints.clone();
+    if let Some(hardware) = &machine.hardware {
+        let own = || ConstraintValue::Word(hardware.arch.clone());
+        constraints.0.entry(ConstraintKey::Arch).or_insert_with(own);
+    }
+    constraints.to_string()
 }
 
 /// The life of an entity unless that is `alive`.

@@ -35,8 +35,9 @@ impl DrawnPage {
         let before = self.0.take().filter(|(before, _)| *before == size).map(|(_, lines)| lines);
         let mut text = if before.is_none() { "\x1b[H\x1b[2J".to_owned() } else { String::new() };
         let before = before.unwrap_or_default();
+        // Erased before it is written: after a line of full width, some terminals would erase its last character.
         for (at, line) in lines.iter().enumerate().filter(|(at, line)| before.get(*at) != Some(*line)) {
-            let _ = write!(text, "\x1b[{};1H{line}\x1b[K", at + 1);
+            let _ = write!(text, "\x1b[{};1H\x1b[K{line}", at + 1);
         }
         let _ = write!(text, "\x1b[{};1H\x1b[J", lines.len() + 1);
         self.0 = Some((size, lines));
@@ -91,7 +92,7 @@ mod tests {
         let first = drawn.redraw("Unit   Agent\nweb/0  executing\nweb/1  idle\n", SIZE);
         assert!(first.contains("web/1  idle"), "{first:?}");
         let second = drawn.redraw("Unit   Agent\nweb/0  idle\nweb/1  idle\n", SIZE);
-        assert_eq!(second, "\x1b[2;1Hweb/0  idle\x1b[K\x1b[4;1H\x1b[J");
+        assert_eq!(second, "\x1b[2;1H\x1b[Kweb/0  idle\x1b[4;1H\x1b[J");
         assert_eq!(drawn.redraw("Unit   Agent\nweb/0  idle\nweb/1  idle\n", SIZE), "\x1b[4;1H\x1b[J");
         assert_eq!(drawn.redraw("Unit   Agent\n", SIZE), "\x1b[2;1H\x1b[J", "the rest is erased");
         let narrower = TerminalSize { columns: 20, ..SIZE };

@@ -6,7 +6,7 @@
 //! simulator runs it too.
 
 use crate::command_error::CommandError;
-use crate::supervisor::provider::{InstanceSpec, Provider};
+use crate::supervisor::provider::{CreatedInstance, InstanceSpec, Provider};
 use crate::supervisor::reported_exits::ReportedExits;
 use api::error::ErrorCode;
 use api::{
@@ -287,23 +287,24 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 // This must be read before `create`: a process of a lost folder does not run in the newly created
                 // one.
                 let runs = self.provider.running_address(id).is_some();
-                let made = self.provider.create(&spec).await?;
-                set_token(&made.token).await?;
-                let (instance_id, address) = (made.instance_id, made.address.clone());
-                let started = ProvisioningReport::Started { instance_id, address, base: made.base };
+                let CreatedInstance { instance_id, address, base, hardware, token } =
+                    self.provider.create(&spec).await?;
+                set_token(&token).await?;
+                let before_it_runs = machine.records_start_before_it_runs(&address);
+                let started = ProvisioningReport::Started { instance_id, address, base, hardware };
                 // The address is reported before the agents run, because a machine that is created again has another
                 // address. A provisioning error is cleared only once the machine runs.
-                if machine.records_start_before_it_runs(&made.address) {
+                if before_it_runs {
                     report(started.clone()).await?;
                     // 1. The token is registered. 2. The store is restored from a backup made before that. 3. The
                     // start is recorded in the restored store. Without registering the token again, nothing more
                     // would be done, and the agent would never be authenticated (cargo sim 54009244, 54024423).
-                    set_token(&made.token).await?;
+                    set_token(&token).await?;
                 }
                 let again = if runs { None } else { self.provider.start(&spec).await? };
                 if machine.has_failed() && again.is_none() {
                     report(started).await?;
-                    set_token(&made.token).await?;
+                    set_token(&token).await?;
                 }
                 if !runs && again.is_none() {
                     self.environment.log(&format!("machine {} ({id}): started", machine.name));

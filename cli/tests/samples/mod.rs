@@ -10,6 +10,7 @@ use serde_json::json;
 use state::charm::{Base, OptionType, Resource, ResourceType, Role, Scope, StorageType};
 use state::terms::activity::Activity;
 use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::hardware::Hardware;
 use state::terms::hook_name::HookName;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -142,6 +143,8 @@ pub fn sample() -> Status {
                 address: "127.0.0.1".to_owned(),
                 instance_id: Some("box-0".to_owned()),
                 base: base(),
+                constraints: "mem=8G".parse().expect("they are constraints"),
+                hardware: Some(Hardware { arch: "amd64".to_owned(), cores: 2, mem_mib: 7934 }),
             }
             .into(),
         )]),

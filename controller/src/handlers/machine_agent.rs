@@ -197,12 +197,13 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
     async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
-        let Enrol { token, address, base } = enrol;
+        let Enrol { token, address, base, hardware } = enrol;
         let enrolment = Enrolment {
             enrolment_token: self.token_sha256.clone().ok_or_else(unauthorised)?,
             token: tokens::digest_of(&token)?,
             address,
             base,
+            hardware,
         };
         self.controller.run(move |draft| instance::enrol(draft, model, machine, &enrolment, now_ms)).await?;
         self.controller.presence.record_request(machine, self.controller.environment.monotonic_ms());

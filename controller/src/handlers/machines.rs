@@ -10,7 +10,8 @@ use api::{
     WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::lifecycle::{creation, machine};
+use state::lifecycle::creation;
+use state::lifecycle::machine::{self, MachineRequest};
 use state::terms::position::Committed;
 use state::terms::refusal::AddedKind;
 use state::transitions::instance;
@@ -18,17 +19,18 @@ use state::transitions::requested_removal::{self, MachineRemovalOptions};
 
 impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<Committed<Vec<String>>, ApiError> {
-        let count = add.count;
+        let AddMachines { count, manual, base, constraints } = add;
+        let request = MachineRequest { manual, base, constraints };
         let model = self
             .read(move |_, model| creation::require_count(count, AddedKind::Machines).map(|()| model))
             .await?;
         let mut added = Committed { answer: Vec::new(), revision: 0 };
         for _ in 0..count {
             let id = environment::random_uuid(&self.controller.environment);
-            let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
-            let base = add.base.clone();
+            let now_ms = self.controller.environment.wall_ms();
+            let request = request.clone();
             let transition = move |draft: &mut Draft<'_>| {
-                machine::add_requested(draft, model, id, manual, base.clone(), now_ms)
+                machine::add_requested(draft, model, id, request.clone(), now_ms)
             };
             let committed = self.controller.run(transition).await?;
             added.answer.push(committed.answer);

@@ -30,6 +30,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
         instance_id: "box".to_owned(),
         address: "10.0.0.2".to_owned(),
         base: None,
+        hardware: None,
     })
     .await;
     fixture.advance(100);
@@ -98,6 +99,7 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
         instance_id: "box".to_owned(),
         address: "10.0.0.2".to_owned(),
         base: None,
+        hardware: None,
     })
     .await;
     fails().await;
@@ -155,7 +157,12 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
     assert_eq!(again.machine, first.machine);
     let guest = fixture.controller.authenticate(&again.token).await.expect("the token is valid");
     guest
-        .handle(Enrol { token: "cd".repeat(32).to_owned(), address: "10.0.0.9".to_owned(), base: None })
+        .handle(Enrol {
+            token: "cd".repeat(32).to_owned(),
+            address: "10.0.0.9".to_owned(),
+            base: None,
+            hardware: None,
+        })
         .await
         .expect("the enrolment token is valid");
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);

@@ -34,7 +34,7 @@ async fn the_statuses_that_a_model_and_its_machines_have_had_are_shown() {
     };
     let available = SubjectStatus::Model(ModelState::Available);
     assert_eq!(log(GetStatusLog::Model).await, Ok(vec![available]));
-    let add = AddMachines { count: 1, manual: false, base: None };
+    let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the model is Alive");
     let pending = [
         SubjectStatus::MachineAgent(MachineAgentStatus::Pending),

@@ -280,7 +280,7 @@ impl<A: UnitAgentRequests> Agent<A> {
             writes: Writes::default(),
             hook_log: None,
             reports: Vec::new(),
-            deleted_programs: Default::default(),
+            deleted_files: Default::default(),
             at_ms: 5,
         }
     }

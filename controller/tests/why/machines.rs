@@ -112,7 +112,7 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
     };
     report(ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    report(ProvisioningReport::Started { instance_id, address, base: None }).await;
+    report(ProvisioningReport::Started { instance_id, address, base: None, hardware: None }).await;
     fixture
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
@@ -166,7 +166,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    report(ProvisioningReport::Started { instance_id, address, base: None })
+    report(ProvisioningReport::Started { instance_id, address, base: None, hardware: None })
         .await
         .expect("the report is accepted");
     assert_eq!(missing_instance().await, [], "its agents can end there");

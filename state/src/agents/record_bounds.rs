@@ -70,7 +70,7 @@ pub(super) fn require_bounded(record: &Record) -> Result<(), Refusal> {
         writes,
         reports: _, // by `require_reports`
         hook_log: _,
-        deleted_programs: _,
+        deleted_files: _,
         at_ms: _,
         leader_generation: _,
         reboot,
@@ -97,7 +97,7 @@ fn require_local(local: &Local) -> Result<(), Refusal> {
         step,
         follow_up: _,
         charm,
-        deleted_programs: _,
+        deleted_files: _,
         installed: _,
         started: _,
         stopped: _,

@@ -49,7 +49,7 @@ pub struct ReadableSecret {
 ///
 /// # Errors
 /// If a newer agent has attached, there is no such secret or revision, the unit may not read it, the label is too long or
-/// used for another secret, or the unit reads too many secrets.
+/// used for another secret, an own one too, or the unit reads too many secrets.
 pub fn consume(
     draft: &mut Draft,
     session: AgentSession,
@@ -78,7 +78,11 @@ pub fn consume(
         entry.revision = secret.newest();
     }
     if request.id.is_some() && !label.is_empty() {
-        if consumed.iter().any(|(other, entry)| *other != id && entry.label == label) {
+        let mut owned = [unit, doc.application].into_iter();
+        let is_of_other = |owner| find_by_label(draft, model, owner, label).is_some_and(|other| other != id);
+        if owned.any(is_of_other)
+            || consumed.iter().any(|(other, entry)| *other != id && entry.label == label)
+        {
             return Err(SecretRefusal::LabelExists { label: label.to_owned() }.into());
         }
         require_bytes(label, LABEL_BYTES_MAX)?;

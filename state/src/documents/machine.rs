@@ -4,6 +4,8 @@
 use crate::charm::Base;
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
+use crate::terms::constraints::Constraints;
+use crate::terms::hardware::Hardware;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::port_range::Ports;
@@ -32,6 +34,9 @@ pub struct MachineDoc {
     /// The operating system that the user requested for it; none for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_base: Option<Base>,
+    /// The constraints under which it was added. They are shown only.
+    #[serde(default, skip_serializing_if = "Constraints::is_empty")]
+    pub constraints: Constraints,
 }
 
 /// The instance of a machine: what runs it.
@@ -48,6 +53,9 @@ pub struct InstanceDoc {
     /// Its operating system; none until the instance exists, or if it does not name one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
+    /// Its hardware; none until the instance exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
 }
 
 /// Why the provider cannot create or delete the instance of a machine.

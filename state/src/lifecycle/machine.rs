@@ -17,6 +17,7 @@ use crate::documents::prelude::{
 use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
+use crate::terms::constraints::Constraints;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
@@ -50,8 +51,26 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     Ok(name)
 }
 
-/// The user's `add-machine`: creates a machine with the requested operating system, none for any, and returns its name.
-/// The address of a machine that is provisioned manually is empty until it enrols.
+/// What is requested of a machine that is added.
+#[derive(Clone, Debug, Default)]
+pub struct MachineRequest {
+    /// Whether it is manually provisioned.
+    pub manual: bool,
+    /// Its operating system; none for any.
+    pub base: Option<Base>,
+    /// Its constraints. Those of the model apply to the other keys.
+    pub constraints: Constraints,
+}
+
+impl MachineRequest {
+    /// A manually provisioned machine, without anything else.
+    pub fn manual() -> MachineRequest {
+        MachineRequest { manual: true, ..MachineRequest::default() }
+    }
+}
+
+/// Creates a machine as requested, for the user's `add-machine` or for a unit, and returns its name. The address of a
+/// machine that is provisioned manually is empty until it enrols.
 ///
 /// # Errors
 /// If the model is being removed or does not exist.
@@ -59,24 +78,24 @@ pub fn add_requested(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    manual: bool,
-    base: Option<Base>,
+    request: MachineRequest,
     now_ms: i64,
 ) -> Result<String, Refusal> {
     let name = add(draft, model, id, now_ms)?;
-    if manual {
-        let doc = draft.get(&model.machine(id)).expect("it was just added");
-        draft.put(&model.machine(id), &MachineDoc { address: String::new(), manual: true, ..doc });
+    let added = draft.get(&model.machine(id)).expect("it was just added");
+    let of_model = draft.get(&model.constraints(model.0)).unwrap_or_default();
+    let MachineRequest { manual, base, constraints } = request;
+    let doc = MachineDoc {
+        address: if manual { String::new() } else { added.address.clone() },
+        manual,
+        requested_base: base,
+        constraints: constraints.or(of_model),
+        ..added.clone()
+    };
+    if doc != added {
+        draft.put(&model.machine(id), &doc);
     }
-    request_base(draft, model, id, base);
     Ok(name)
-}
-
-/// Sets the operating system that the user requested for a machine that was just added; `None` permits any.
-pub(crate) fn request_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
-    if let Some(doc) = draft.get(&model.machine(id)).filter(|_| base.is_some()) {
-        draft.put(&model.machine(id), &MachineDoc { requested_base: base, ..doc });
-    }
 }
 
 /// The loopback address of the n-th machine of the local provider: 127.0.n.1 up to 254; above that a form whose

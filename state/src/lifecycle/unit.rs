@@ -19,11 +19,12 @@ use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::machine::{self, MachineRequest};
 use crate::lifecycle::pending_reentry;
+use crate::lifecycle::relation;
 use crate::lifecycle::secret;
 use crate::lifecycle::storage::{self, StorageOwner};
 use crate::lifecycle::{action, leadership};
-use crate::lifecycle::{machine, relation};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::EntityKind;
@@ -137,7 +138,9 @@ pub(crate) fn add_placed(
         }
         None => {
             let machine = (creation.ids)();
-            machine::add_requested(draft, model, machine, is_fake, owner.requested_base.clone(), now_ms)?;
+            let constraints = draft.get(&model.constraints(application)).unwrap_or_default();
+            let request = MachineRequest { manual: is_fake, base: owner.requested_base.clone(), constraints };
+            machine::add_requested(draft, model, machine, request, now_ms)?;
             machine
         }
     };

@@ -72,6 +72,14 @@ impl Constraints {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// These constraints, and those of `others` whose keys are absent here.
+    #[must_use]
+    pub fn or(self, others: Constraints) -> Constraints {
+        let mut all = others.0;
+        all.extend(self.0);
+        Constraints(all)
+    }
 }
 
 /// A text that is no list of constraints.

@@ -2,19 +2,19 @@
 //! (`operation`, `activity`), why (`start_reason`) and with what result (`outcome`, `failure_reason`); why an entity
 //! waits (`cause`) and why a request is refused (`refusal`).
 //!
-//! Everything here is a small value without decisions of its own. All other modules of this crate, and all
-//! other crates, use these types.
+//! Everything here is a value; a rule is here if it needs nothing but the value, such as the remedy of a cause. All modules
+//! of this crate except `charm`, and all crates that depend on it, use these types.
 
 pub mod activity;
 pub mod assignment;
 pub mod cause;
-pub mod charm_program;
 pub mod commands;
 pub mod constraints;
 pub mod disk_usage;
 pub mod duration;
 pub mod failure_reason;
 pub mod force;
+pub mod hardware;
 pub mod health;
 pub mod hook_name;
 pub mod leader_settings;
@@ -32,6 +32,7 @@ pub mod process_result;
 pub mod provider_kind;
 pub mod proxy;
 pub mod refusal;
+pub mod required_file;
 pub mod resource;
 pub mod secret;
 pub mod settings;

@@ -99,6 +99,16 @@ impl SshKey {
     }
 }
 
+/// Whether these are whole fields, each after its length (RFC 4251 5): a key that was cut off ends within one.
+fn are_whole(mut fields: &[u8]) -> bool {
+    while let Some((length, rest)) = fields.split_first_chunk() {
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let Some(rest) = rest.get(length..) else { return false };
+        fields = rest;
+    }
+    fields.is_empty()
+}
+
 impl FromStr for SshKey {
     type Err = SshKeyProblem;
 
@@ -117,7 +127,7 @@ impl FromStr for SshKey {
         // the key begins with its type, after the length of that (RFC 4253 6.6)
         let length = u32::try_from(kind.len()).expect("a type is short").to_be_bytes();
         let rest = bytes.strip_prefix(&length).and_then(|bytes| bytes.strip_prefix(kind.as_bytes()));
-        if rest.is_none_or(<[u8]>::is_empty) {
+        if rest.is_none_or(|fields| fields.is_empty() || !are_whole(fields)) {
             return Err(SshKeyProblem::Content);
         }
         let parts: Vec<&str> = [kind, content].into_iter().chain(words).collect();
@@ -169,6 +179,7 @@ mod tests {
         assert_eq!(problem("ssh-ed25519"), SshKeyProblem::Content);
         assert_eq!(problem("ssh-ed25519 AAAA"), SshKeyProblem::Content);
         assert_eq!(problem("ssh-ed25519 ????"), SshKeyProblem::Content);
+        assert_eq!(problem(&KEY[..KEY.len() - 8]), SshKeyProblem::Content, "cut off");
         assert_eq!(
             problem(&KEY.replace("ssh-ed25519", "ssh-rsa")),
             SshKeyProblem::Content,

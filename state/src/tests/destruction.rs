@@ -3,6 +3,7 @@
 use crate::documents::draft::Transaction;
 use crate::documents::prelude::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::machine::MachineRequest;
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::terms::force::Force;
 use crate::tests::*;
@@ -77,7 +78,9 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
         world.run(|draft, ids| unit::add(draft, MODEL, web, None, 1, ids).map(drop)),
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&on.name), 1, ids).map(drop)),
         world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)),
-        world.run(|draft, ids| machine::add_requested(draft, MODEL, ids(), true, None, 1).map(drop)),
+        world.run(|draft, ids| {
+            machine::add_requested(draft, MODEL, ids(), MachineRequest::manual(), 1).map(drop)
+        }),
         world.integrate("plain", "db").map(drop),
     ];
     for answer in answers {

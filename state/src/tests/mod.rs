@@ -5,7 +5,6 @@
 mod aborted_actions;
 mod actions;
 mod assigned_units;
-mod charm_programs;
 mod charms;
 mod commits;
 mod decision_views;
@@ -23,6 +22,7 @@ mod refusals;
 mod relation_hooks;
 mod relations;
 mod removal_cost;
+mod required_files;
 mod storage;
 mod subordinates;
 mod views;

@@ -15,7 +15,7 @@
 //!   machine is removed after another grace period.
 //!
 //! In a model that is destroyed with force, only agents that can still finish get a grace period: a unit in error has
-//! none, and neither has a unit or machine whose agent is away ([`super::force_timer::elapsed_ms`]).
+//! none, and neither has a unit or machine whose agent is late ([`super::force_timer::timer_now_ms`]).
 
 use crate::documents::document_reads::Documents;
 use crate::documents::draft::Draft;

@@ -52,12 +52,12 @@ pub fn is_due(forced: &ForcedRemovalDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
-/// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms` is its start plus the time that
-/// has passed since. If the agent is away and the model is destroyed with force, the timer has ended: its agent cannot
-/// act in the grace period. Entities without an agent of their own are never away.
-pub fn elapsed_ms(
+/// The time at which a timer is, as `now_ms` of [`is_due`]. `reached_ms` is its start plus the time that
+/// has passed since. If the agent is late and the model is destroyed with force, the timer has ended: its agent cannot
+/// act in the grace period. Entities without an agent of their own are never late.
+pub fn timer_now_ms(
     forced: &ForcedRemovalDoc,
-    passed_ms: i64,
+    reached_ms: i64,
     destroyed_by_force: bool,
     is_agent_late: bool,
 ) -> i64 {
@@ -67,7 +67,7 @@ pub fn elapsed_ms(
         || forced.by == ForcedBy::Budget
         || forced.phase == ForcedRemovalPhase::AgentGrace
         || !matches!(forced.kind, ForcedEntityKind::Unit | ForcedEntityKind::Machine);
-    if waits_for_agent { passed_ms } else { passed_ms.max(forced.due_ms) }
+    if waits_for_agent { reached_ms } else { reached_ms.max(forced.due_ms) }
 }
 
 /// When the timer that ends at `due_ms` was started. A timer with another start is another timer; the same

@@ -12,6 +12,7 @@ use crate::documents::refusal::Refusal;
 use crate::documents::token;
 use crate::lifecycle::{machine, unit};
 use crate::machine::provision::retry_after_ms;
+use crate::terms::hardware::Hardware;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
@@ -54,6 +55,9 @@ pub enum ProvisioningReport {
         address: String,
         /// Its operating system; none if it does not name one.
         base: Option<Base>,
+        /// Its hardware; none if it is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hardware: Option<Hardware>,
     },
     /// The instance could not be created, checked or terminated.
     Failed {
@@ -88,10 +92,10 @@ pub fn record(
         ProvisioningReport::Starting { provider, nonce } => {
             reserve_nonce(draft, model, id, *provider, *nonce).map(RecordedReport::Done)
         }
-        ProvisioningReport::Started { instance_id, address, base } => {
+        ProvisioningReport::Started { instance_id, address, base, hardware } => {
             record_started(draft, model, id, instance_id, address)?;
             machine_status_log::add_started(draft, model, id, now_ms);
-            record_base(draft, model, id, base.clone().filter(Base::is_printable));
+            record_host(draft, model, id, base, hardware);
             Ok(RecordedReport::Done(id))
         }
         ProvisioningReport::Failed { message } => {
@@ -128,7 +132,7 @@ pub fn reserve_nonce(
     if !alive && draft.any_key(&model.machine_units(id), &[]).is_none() {
         return Err(InstanceRefusal::MachineNotAlive.into());
     }
-    let instance = InstanceDoc { provider: Some(provider), nonce, id: None, base: None };
+    let instance = InstanceDoc { provider: Some(provider), nonce, id: None, base: None, hardware: None };
     draft.put(&model.machine_instance(id), &instance);
     Ok(nonce)
 }
@@ -157,11 +161,15 @@ pub fn record_started(
     Ok(())
 }
 
-/// Records the operating system of an instance that was just recorded; `None` if its os-release file does not name one.
-fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
-    let Some(instance) = draft.get(&model.machine_instance(id)) else { return };
-    if instance.base != base {
-        draft.put(&model.machine_instance(id), &InstanceDoc { base, ..instance });
+/// Records the operating system and the hardware of an instance that was just recorded; none of what is no base or no
+/// hardware.
+fn record_host(draft: &mut Draft, model: Model, id: Uuid, base: &Option<Base>, hardware: &Option<Hardware>) {
+    let Some(known) = draft.get(&model.machine_instance(id)) else { return };
+    let (base, hardware) =
+        (base.clone().filter(Base::is_printable), hardware.clone().filter(Hardware::is_plausible));
+    let instance = InstanceDoc { base, hardware, ..known.clone() };
+    if instance != known {
+        draft.put(&model.machine_instance(id), &instance);
     }
 }
 
@@ -260,6 +268,8 @@ pub struct Enrolment {
     pub address: String,
     /// Its operating system; none if it does not name one.
     pub base: Option<Base>,
+    /// Its hardware; none if it is not known.
+    pub hardware: Option<Hardware>,
 }
 
 /// Enrols a manually provisioned machine under the token it generated, and revokes the enrolment token (S19).
@@ -280,7 +290,7 @@ pub fn enrol(
     enrolment: &Enrolment,
     now_ms: i64,
 ) -> Result<(), Refusal> {
-    let Enrolment { enrolment_token, token, address, base } = enrolment;
+    let Enrolment { enrolment_token, token, address, base, hardware } = enrolment;
     if address.parse::<IpAddr>().is_err() {
         return Err(InstanceRefusal::InvalidAddress { address: address.clone() }.into());
     }
@@ -297,9 +307,10 @@ pub fn enrol(
         return Err(InstanceRefusal::MachineBeingRemoved { machine: doc.name }.into());
     }
     token::set(draft, id, &TokenHolder::Machine { model, machine: id }, token)?;
-    let (instance_id, base) = (Some(format!("{ENROLLED}{address}")), base.clone().filter(Base::is_printable));
-    let instance = InstanceDoc { provider: None, nonce: id, id: instance_id, base };
+    let instance_id = Some(format!("{ENROLLED}{address}"));
+    let instance = InstanceDoc { provider: None, nonce: id, id: instance_id, base: None, hardware: None };
     draft.put(&model.machine_instance(id), &instance);
+    record_host(draft, model, id, base, hardware);
     doc.address = address.clone();
     draft.put(&model.machine(id), &doc);
     machine_status_log::add_started(draft, model, id, now_ms);

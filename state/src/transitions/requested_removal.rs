@@ -1,4 +1,6 @@
-//! The removals that users request, with all of their options, each as one transition.
+//! The removal of units, applications and machines with the options that concern more than force (`--destroy-storage`,
+//! `--keep-instance`), each as one transition. Relations: `force`; storage: `lifecycle::storage`; models: `destruction`.
+//! Also decides whether the janitor must run at once after a removal, and what storage stays.
 //!
 //! An option is applied before the removal itself: an entity without an agent is removed at once, and with it what the
 //! option would concern. If the removal is refused, nothing of the transition is committed. Called by the handlers of

@@ -4,7 +4,6 @@
 //! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
 //! is ahead of the view.
 
-use super::charm_programs::ProgramFiles;
 use super::commands_context;
 use super::hook_context::{
     CloudSpec, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation, HookResource, HookStatus,
@@ -12,6 +11,7 @@ use super::hook_context::{
 };
 use super::local::{Local, RelationLocal, Run};
 use super::networks::{self, AddressDevice};
+use super::required_files::RequiredFiles;
 use crate::charm::{Charm, Resource, ResourceType, Scope, options};
 use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
@@ -57,9 +57,9 @@ pub struct ContextInput<'a> {
 pub fn charm_to_fetch<'a>(
     local: &'a Local,
     declared: Option<&Charm>,
-    programs: &ProgramFiles,
+    files: &RequiredFiles,
 ) -> Option<&'a CharmRef> {
-    local.charm.as_ref().filter(|_| declared.is_none() || programs.is_any_lost(local))
+    local.charm.as_ref().filter(|_| declared.is_none() || files.is_any_lost(local))
 }
 
 /// Returns the request for an omitted bag that must be fetched before this operation starts: the bag of a relation

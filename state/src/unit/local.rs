@@ -9,7 +9,6 @@ mod apply;
 
 use super::hook_log::HookLog;
 use super::writes::{RunReport, Writes};
-use crate::terms::charm_program::CharmProgram;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
 use crate::terms::member_version::MemberVersion;
@@ -19,6 +18,7 @@ use crate::terms::outcome::{Outcome, Timer};
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::refusal::RefusalReason;
+use crate::terms::required_file::RequiredFile;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::start_reason::StartReason;
 use crate::terms::status::WorkloadStatus;
@@ -193,9 +193,9 @@ pub struct Record {
     pub hook_log: Option<HookLog>,
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
-    /// The programs of the charm that its hooks have deleted, if this run shows more of them (`charm_programs`).
+    /// The files that its hooks need and have deleted, if this run shows more of them (`required_files`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub deleted_programs: BTreeSet<CharmProgram>,
+    pub deleted_files: BTreeSet<RequiredFile>,
     /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
     /// another generation has started since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -236,9 +236,9 @@ pub struct Local {
     pub follow_up: Option<FollowUp>,
     /// The deployed charm.
     pub charm: Option<CharmRef>,
-    /// The programs of it that its hooks have deleted themselves (`charm_programs`).
+    /// The files that its hooks need and have deleted themselves (`required_files`).
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub deleted_programs: BTreeSet<CharmProgram>,
+    pub deleted_files: BTreeSet<RequiredFile>,
     /// Whether install has succeeded.
     pub installed: bool,
     /// Whether start has succeeded.
@@ -396,7 +396,7 @@ impl Local {
             step: Step::Idle,
             follow_up: None,
             charm: None,
-            deleted_programs: BTreeSet::new(),
+            deleted_files: BTreeSet::new(),
             installed: false,
             started: false,
             stopped: false,
@@ -481,7 +481,7 @@ impl Local {
             writes: Default::default(),
             reports: Vec::new(),
             hook_log: None,
-            deleted_programs: BTreeSet::new(),
+            deleted_files: BTreeSet::new(),
             at_ms,
             leader_generation: generation,
             reboot: None,

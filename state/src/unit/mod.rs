@@ -15,13 +15,12 @@
 //!   `leader_settings` and `omitted_bags` (what the hook tools do with both), `hook_context_builder`, `dispatch` and
 //!   `environment` (what the hook's process receives), `warm_dispatch` (which programs a warm parent can fork)
 //!   and `parent_memory` (whether the host has memory for one), `commands_context` (the context of commands), `debug_session` (which hooks run in a terminal);
-//! * `run_exit` and `charm_programs` (how a run has ended), `outcome` and `pending_reports` (the record and the reports of a run), `hook_log` and `logging_config` (its log lines),
+//! * `run_exit` and `required_files` (how a run has ended), `outcome` and `pending_reports` (the record and the reports of a run), `hook_log` and `logging_config` (its log lines),
 //!   `secret_mask` and `middle_cut` (what is masked and shortened in its output), `run_retention` (which folders of runs are
 //!   deleted);
 //! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
 
 pub mod agent_causes;
-pub mod charm_programs;
 mod chosen_operation;
 pub mod commands_context;
 pub mod debug_session;
@@ -49,6 +48,7 @@ mod pending_secret_hook;
 mod pending_storage_hook;
 pub mod record;
 pub mod relation_view;
+pub mod required_files;
 pub mod resolve;
 pub mod retry;
 pub mod run_exit;

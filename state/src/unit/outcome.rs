@@ -5,21 +5,21 @@
 //! again or has failed. The record never exceeds the limits of one transaction: log lines that do not fit are replaced by a
 //! line with their number.
 
-use super::charm_programs::ProgramFiles;
 use super::decision::Now;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
 use super::hook_log::{HookHandler, HookLog};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
+use super::required_files::RequiredFiles;
 use super::retry;
 pub use super::run_exit::RunExit;
 use super::snapshot::Snapshot;
 use crate::terms::activity::Activity;
-use crate::terms::charm_program::CharmProgram;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::log_module::UNITER_OPERATION;
 use crate::terms::operation::{Hook, Operation};
+use crate::terms::required_file::RequiredFile;
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
@@ -34,8 +34,8 @@ pub struct HookResult {
     pub exit: RunExit,
     /// The program of the charm that was started; none if it was none.
     pub handler: Option<HookHandler>,
-    /// The programs of the charm after the run; none if they were not observed.
-    pub programs: Option<ProgramFiles>,
+    /// The files that its hooks need, after the run; none if they were not observed.
+    pub files: Option<RequiredFiles>,
     /// What the hook's tools wrote, which is applied only if the hook succeeded; the results of an action in any case.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
@@ -45,7 +45,7 @@ pub struct HookResult {
 impl HookResult {
     /// The result of a run that wrote and reported nothing.
     pub fn without_writes(exit: RunExit) -> HookResult {
-        HookResult { exit, handler: None, programs: None, writes: Writes::default(), reports: Vec::new() }
+        HookResult { exit, handler: None, files: None, writes: Writes::default(), reports: Vec::new() }
     }
 }
 
@@ -90,8 +90,8 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
 /// How the end of a run counts, which is not always how its process has ended: a hook that has lost a program of its charm is
 /// interrupted.
 pub fn counted_exit(local: &Local, run: &Run, result: &HookResult) -> RunExit {
-    match &result.programs {
-        Some(programs) => result.exit.clone().with_programs(local, run, programs),
+    match &result.files {
+        Some(files) => result.exit.clone().with_required_files(local, run, files),
         None => result.exit.clone(),
     }
 }
@@ -101,7 +101,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
     let exit = counted_exit(local, finished.run, &finished.result);
     let FinishedRun {
         run,
-        result: HookResult { exit: _, handler, programs, writes, reports },
+        result: HookResult { exit: _, handler, files, writes, reports },
         pending_reports,
         texts,
     } = finished;
@@ -112,7 +112,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
         let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
-    let files = programs.unwrap_or_default();
+    let files = files.unwrap_or_default();
     let may_delete = matches!(operation, Operation::Hook(Hook::Install | Hook::UpgradeCharm));
     let is_deleted_by_charm = exit == RunExit::Code(0) && may_delete && files.is_any_lost(local);
     let outcome = match exit {
@@ -127,8 +127,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, finished: Finis
     };
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     if is_deleted_by_charm {
-        record.deleted_programs =
-            files.missing().filter(|program| *program == CharmProgram::Dispatch).collect();
+        record.deleted_files = files.missing().filter(|program| *program == RequiredFile::Dispatch).collect();
     }
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {

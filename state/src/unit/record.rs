@@ -22,13 +22,13 @@ pub struct CommitOutcome {
     /// Why the conditional writes of the record, and with them all its writes, were refused; none if they were
     /// applied. The agent then treats the operation as failed for this reason.
     pub refusal: Option<RefusalReason>,
-    /// The unconditional writes that were dropped because their target no longer exists, and why.
+    /// The parts of the record that were not applied although it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<DroppedWrite>,
 }
 
-/// An unconditional write of a record that was dropped because its target no longer exists. The English is in
-/// `api::text::refusal`.
+/// A part of a record that was not applied although the record was: what it changes is gone, or the unit may not change
+/// it (any more). The English is in `api::text::refusal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

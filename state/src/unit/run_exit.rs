@@ -2,9 +2,9 @@
 //!
 //! The agent observes the process and the files, and passes the facts in. Used by `outcome`, which makes the record.
 
-use super::charm_programs::ProgramFiles;
 use super::hook_context_builder::NoContext;
 use super::local::{Local, Run};
+use super::required_files::RequiredFiles;
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::operation::{Hook, Operation};
 
@@ -51,10 +51,10 @@ impl RunExit {
         }
     }
 
-    /// The end of a run after which these programs of the charm exist. A hook that has lost one of them is interrupted, once,
+    /// The end of a run after which these files of the charm exist. A hook that has lost one of them is interrupted, once,
     /// because a hook that deletes one itself would do so each time; a hook whose program was not found has not run. The last
     /// hooks of a unit may delete everything.
-    pub fn with_programs(self, local: &Local, run: &Run, files: &ProgramFiles) -> RunExit {
+    pub fn with_required_files(self, local: &Local, run: &Run, files: &RequiredFiles) -> RunExit {
         let Operation::Hook(hook) = &run.operation else { return self };
         if matches!(hook, Hook::Stop | Hook::Remove) || !files.is_any_lost(local) {
             return self;

@@ -211,6 +211,7 @@ impl Provider for SimProvider {
             instance_id: format!("simulated-{}", spec.machine.name),
             address,
             base: None,
+            hardware: None,
             token: token(machine),
         })
     }

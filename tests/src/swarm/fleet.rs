@@ -182,7 +182,7 @@ impl Fleet {
         let mut names = Vec::new();
         for first in (0..count).step_by(MACHINES_ADDED as usize) {
             let added = MACHINES_ADDED.min(u32::try_from(count - first)?);
-            let add = AddMachines { count: added, manual: false, base: None };
+            let add = AddMachines { count: added, manual: false, ..AddMachines::default() };
             names.extend(self.admin.handle(add).await?.answer);
         }
         let machines = self.admin.handle(ListMachines).await?;
@@ -201,8 +201,12 @@ impl Fleet {
             async move {
                 let starting = ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: machine };
                 admin.handle(ReportInstance { machine, what: starting }).await?;
-                let (instance_id, base) = (format!("swarm-{name}"), None);
-                let started = ProvisioningReport::Started { instance_id, address: address.to_string(), base };
+                let started = ProvisioningReport::Started {
+                    instance_id: format!("swarm-{name}"),
+                    address: address.to_string(),
+                    base: None,
+                    hardware: None,
+                };
                 admin.handle(ReportInstance { machine, what: started }).await?;
                 let token = host::random::token();
                 admin.handle(SetMachineToken { machine, token: token.clone() }).await?;

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expected {
-    /// unit_status, application_status, workload_version, log, action_log; as [`reports_as_json`] shows them; and
-    /// leader_settings, as a difference.
+    /// unit_status, application_status, workload_version, log, action_log and reboot, as [`reports_as_json`] shows them;
+    /// leader_settings, as a difference; secret_tracked and secret_consumer_label.
     immediate: Map<String, Value>,
     on_commit: OnCommit,
 }
@@ -25,6 +25,8 @@ struct OnCommit {
     relation_settings: BTreeMap<String, SideChanges>,
     open_ports: Ports,
     close_ports: Ports,
+    /// The numbers of instances that the calls request, by the name of the storage.
+    storage_add: BTreeMap<String, Vec<u32>>,
     charm_state: Option<BTreeMap<String, String>>,
     action_results: Map<String, Value>,
     action_failed: Option<String>,
@@ -117,6 +119,11 @@ impl OnCommit {
         let ports = PortWrites { open: self.open_ports.clone(), close: self.close_ports.clone() };
         if ports != after.writes.ports {
             problems.push(difference("ports", ports, &after.writes.ports));
+        }
+        let storage: BTreeMap<String, u32> =
+            self.storage_add.iter().map(|(name, counts)| (name.clone(), counts.iter().sum())).collect();
+        if storage != after.writes.storage {
+            problems.push(difference("storage", storage, &after.writes.storage));
         }
         let state = self.charm_state.as_ref().unwrap_or(&before.charm_state);
         if *state != after.own_state().unwrap_or_default() {

@@ -1,4 +1,5 @@
-//! Tests invalid input of the user: each is refused with one clear line, and nothing is created.
+//! Tests charms and archives that are invalid: each problem is reported in one line of its own, and nothing is created; and
+//! the error of a command that has no controller.
 
 use crate::raw_client::{RawClient, client_file};
 use std::fs;

@@ -10,6 +10,7 @@ mod store;
 use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
 use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
+use cli::command_flags::CommandFlags;
 use cli::times::Zone;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
@@ -366,7 +367,10 @@ fn a_dry_run_renders_as_in_the_golden_file() {
         truncated: true,
     };
     let text = |force| {
-        format!("# {force:?}\n{}", cli::render::dry_run::text(&result, force, NOW_MS, &Zone::new(true)))
+        format!(
+            "# {force:?}\n{}",
+            cli::render::dry_run::text(&result, force, NOW_MS, &Zone::new(true), &CommandFlags::default())
+        )
     };
     compare("dry_run.txt", &[Force::No, Force::AfterWait, Force::AtOnce].map(text).join("\n"));
 }

@@ -3,8 +3,10 @@
 use crate::command_error::CommandError;
 use api::{ClientFile, DesiredMachine, ModelInfo};
 use host::file::{ignore_not_found, write_atomic};
+use host::hardware;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
+use state::terms::hardware::Hardware;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::io;
@@ -70,8 +72,19 @@ pub struct CreatedInstance {
     pub address: String,
     /// Its operating system; none if it does not name one.
     pub base: Option<Base>,
+    /// Its hardware: a machine has that of its host.
+    pub hardware: Option<Hardware>,
     /// The token of the machine agent, which is already on disk.
     pub token: String,
+}
+
+/// The hardware of this host, which each of its machines has.
+pub(super) fn host_hardware() -> Hardware {
+    Hardware {
+        arch: hardware::architecture().to_owned(),
+        cores: hardware::processors(),
+        mem_mib: hardware::memory_mib(),
+    }
 }
 
 /// For each machine, the nonce of its instance, or why it cannot be read.

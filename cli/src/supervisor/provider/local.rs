@@ -4,7 +4,7 @@
 //! the host, so this provider suits development and tests.
 
 use super::bases;
-use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::instance::{CreatedInstance, Instance, InstanceSpec, host_hardware};
 use super::loop_devices;
 use super::machine_folder::{address, hand_over, remove_folder};
 use crate::command_error::CommandError;
@@ -96,7 +96,13 @@ impl Local {
         })?;
         let instance_id = format!("local-{}", machine.name);
         let base = bases::of_root(Path::new("/"));
-        Ok(CreatedInstance { instance_id, address: machine.address.clone(), base, token })
+        Ok(CreatedInstance {
+            instance_id,
+            address: machine.address.clone(),
+            base,
+            hardware: Some(host_hardware()),
+            token,
+        })
     }
 
     pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), CommandError> {

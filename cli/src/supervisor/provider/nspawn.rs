@@ -26,7 +26,7 @@
 
 use super::bases::{self, Bases, own_folder};
 use super::console;
-use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::instance::{CreatedInstance, Instance, InstanceSpec, host_hardware};
 use super::loop_devices;
 use super::machine_folder::{address, folders, hand_over, remove_folder};
 use super::machine_names::{self, CONFIG_DIR};
@@ -204,7 +204,13 @@ impl Nspawn {
             write_atomic(&folder.join(READY_FILE), b"").map_err(to_error)?;
         }
         let base = bases::of_root(base);
-        Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, base, token })
+        Ok(CreatedInstance {
+            instance_id: format!("nspawn-{name}"),
+            address: instance.address,
+            base,
+            hardware: Some(host_hardware()),
+            token,
+        })
     }
 
     /// Prepares the root of a machine before its first boot: writes its files and installs the agent.

@@ -129,6 +129,7 @@ impl Provider for Running {
             instance_id: text("running-0"),
             address: text("127.0.0.1"),
             base: None,
+            hardware: None,
             token: text("t"),
         })
     }
@@ -225,6 +226,7 @@ async fn a_running_machine_is_reported_again_after_a_restore_of_the_controller()
         instance_id: "running-0".to_owned(),
         address: "127.0.0.1".to_owned(),
         base: None,
+        hardware: None,
     }];
     assert_eq!(reports(Some("running-0"), Some(5_000)).await, started);
     assert_eq!(reports(None, None).await, started);

@@ -1,6 +1,8 @@
 //! The transitions of a provisioned machine and of a manual one.
 
 use super::*;
+use state::lifecycle::machine::MachineRequest;
+use state::terms::hardware::Hardware;
 use state::transitions::requested_removal::{self, MachineRemovalOptions};
 
 /// Runs the transitions of a provisioned machine and of a manual one.
@@ -8,9 +10,12 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (provisioned, manual) = (Uuid(61), Uuid(62));
     let base =
         || Some(Base { name: "ubuntu".to_owned(), channel: "22.04".to_owned(), architectures: Vec::new() });
+    let hardware = || Some(Hardware { arch: "amd64".to_owned(), cores: 2, mem_mib: 4096 });
     fixture
         .call("machine::add_requested", move |draft| {
-            machine::add_requested(draft, MODEL, provisioned, false, base(), 1).map(drop)
+            let constraints = "mem=1G".parse().expect("they are constraints");
+            let request = MachineRequest { base: base(), constraints, ..MachineRequest::default() };
+            machine::add_requested(draft, MODEL, provisioned, request, 1).map(drop)
         })
         .await;
     fixture
@@ -33,6 +38,7 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         instance_id: "nspawn-1".into(),
         address: "10.0.0.2".into(),
         base: base(),
+        hardware: hardware(),
     };
     fixture
         .call("instance::record", move |draft| {
@@ -53,7 +59,8 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture
         .call("machine::add_requested", move |draft| {
-            machine::add_requested(draft, MODEL, manual, true, None, 1).map(drop)
+            let request = MachineRequest::manual();
+            machine::add_requested(draft, MODEL, manual, request, 1).map(drop)
         })
         .await;
     fixture
@@ -68,6 +75,7 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
                 token: "b".repeat(64),
                 address: "10.0.0.3".to_owned(),
                 base: None,
+                hardware: hardware(),
             };
             instance::enrol(draft, MODEL, manual, &enrolment, 2)
         })

@@ -5,6 +5,7 @@ pub mod fixture;
 mod records;
 mod reports;
 mod resyncs;
+mod secret_labels;
 mod secret_room;
 mod secrets;
 mod sessions;

@@ -16,29 +16,33 @@ use crate::transitions::due_secrets;
 use crate::transitions::force_timer::GRACE_MS;
 use crate::unit::secrets::{AccessChange, ConsumedSecretView, SecretRemoval, SecretWrite};
 
-fn id() -> SecretId {
+pub(super) fn id() -> SecretId {
     SecretId::from_bits(1 << 90)
 }
 
-fn sealed(text: &str) -> SecretWrite {
+pub(super) fn sealed(text: &str) -> SecretWrite {
     SecretWrite { sealed: Some(text.to_owned()), ..SecretWrite::default() }
 }
 
-fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutcome {
+pub(super) fn write(world: &mut World, agent: &mut Agent, write: SecretWrite) -> CommitOutcome {
     let mut record = hook(agent);
     record.writes.secrets.insert(id(), write);
     agent.commit(world, record)
 }
 
-fn read_secret(world: &mut World, agent: &Agent, request: &SecretRead) -> Result<ReadableSecret, Refusal> {
+pub(super) fn read_secret(
+    world: &mut World,
+    agent: &Agent,
+    request: &SecretRead,
+) -> Result<ReadableSecret, Refusal> {
     world.run(|draft, _| secret_read::consume(draft, agent.session(), request))
 }
 
-fn by_id(peek: bool, refresh: bool) -> SecretRead {
+pub(super) fn by_id(peek: bool, refresh: bool) -> SecretRead {
     SecretRead { id: Some(id()), label: None, peek, refresh }
 }
 
-fn refusal(answer: Result<ReadableSecret, Refusal>) -> RefusalReason {
+pub(super) fn refusal(answer: Result<ReadableSecret, Refusal>) -> RefusalReason {
     *answer.expect_err("it is refused").reason
 }
 

@@ -6,7 +6,7 @@ use crate::terms::force::{Force, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep};
 use crate::tests::*;
 use crate::transitions::destruction;
-use crate::transitions::force_timer::{GRACE_MS, elapsed_ms};
+use crate::transitions::force_timer::{GRACE_MS, timer_now_ms};
 
 fn fail(world: &mut World, agent: &mut Agent) {
     let failed = Outcome::Failed { reason: FailureReason::exit(1), retry: None };
@@ -63,10 +63,10 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
     };
     let machine = ForcedRemovalDoc { kind: ForcedEntityKind::Machine, ..unit.clone() };
     for forced in [&unit, &machine] {
-        assert_eq!(elapsed_ms(forced, NOW + 1, true, true), NOW + GRACE_MS);
-        assert_eq!(elapsed_ms(forced, NOW + 2 * GRACE_MS, true, true), NOW + 2 * GRACE_MS);
-        assert_eq!(elapsed_ms(forced, NOW + 1, true, false), NOW + 1);
-        assert_eq!(elapsed_ms(forced, NOW + 1, false, true), NOW + 1);
+        assert_eq!(timer_now_ms(forced, NOW + 1, true, true), NOW + GRACE_MS);
+        assert_eq!(timer_now_ms(forced, NOW + 2 * GRACE_MS, true, true), NOW + 2 * GRACE_MS);
+        assert_eq!(timer_now_ms(forced, NOW + 1, true, false), NOW + 1);
+        assert_eq!(timer_now_ms(forced, NOW + 1, false, true), NOW + 1);
     }
     let waiting = [
         ForcedRemovalDoc { by: ForcedBy::Budget, ..unit.clone() },
@@ -74,6 +74,6 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
         ForcedRemovalDoc { phase: ForcedRemovalPhase::AgentGrace, ..machine },
     ];
     for forced in waiting {
-        assert_eq!(elapsed_ms(&forced, NOW + 1, true, true), NOW + 1, "{forced:?}");
+        assert_eq!(timer_now_ms(&forced, NOW + 1, true, true), NOW + 1, "{forced:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::documents::prelude::{GLOBAL, TokenHolder};
 use crate::documents::token;
+use crate::lifecycle::machine::MachineRequest;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::terms::force::Force;
@@ -84,7 +85,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
     let mut remove_added = |(force, now_ms): (Force, i64)| {
         let id = world.run(|draft, ids| {
             let id = ids();
-            machine::add_requested(draft, MODEL, id, true, None, 1).map(|_| id)
+            machine::add_requested(draft, MODEL, id, MachineRequest::manual(), 1).map(|_| id)
         });
         let id = id.expect("the model is alive");
         world
@@ -153,7 +154,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     let mut world = World::new();
     let add = |draft: &mut Draft, ids: &mut dyn FnMut() -> Uuid| {
         let id = ids();
-        machine::add_requested(draft, MODEL, id, true, None, 1).map(|_| id)
+        machine::add_requested(draft, MODEL, id, MachineRequest::manual(), 1).map(|_| id)
     };
     let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
     for id in [lost, at_work] {

@@ -2,8 +2,11 @@
 //! that are kept, and the log of their statuses.
 
 use crate::documents::prelude::{GLOBAL, SubjectStatus};
-use crate::lifecycle::{machine, unit};
+use crate::lifecycle::machine::MachineRequest;
+use crate::lifecycle::{application, constraints, machine, unit};
 use crate::machine::provision::InstanceOwner;
+use crate::terms::constraints::Constraints;
+use crate::terms::hardware::Hardware;
 use crate::terms::provider_kind::ProviderKind;
 use crate::terms::status::{InstanceStatus, MachineAgentStatus};
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
@@ -205,7 +208,7 @@ fn the_statuses_that_a_machine_has_had_are_stored_until_it_is_removed() {
     assert_eq!(changes, expected);
     let failed = ProvisioningReport::Failed { message: "no room".to_owned() };
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    let started = ProvisioningReport::Started { instance_id, address, base: None };
+    let started = ProvisioningReport::Started { instance_id, address, base: None, hardware: None };
     let starting = ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) };
     for (now_ms, report) in
         [(9, &starting), (10, &failed), (11, &failed), (20, &started), (21, &started), (30, &failed)]
@@ -223,4 +226,45 @@ fn the_statuses_that_a_machine_has_had_are_stored_until_it_is_removed() {
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert_eq!(read(world.reader(), &MODEL.status_log(id)), None);
+}
+
+#[test]
+fn a_machine_has_the_constraints_of_its_request_and_those_of_the_model_for_other_keys() {
+    let mut world = World::new();
+    let parsed = |text: &str| text.parse::<Constraints>().expect("they are constraints");
+    world.run(|draft, _| constraints::set(draft, MODEL, None, &parsed("mem=2G cores=4"))).expect("it exists");
+    let deploy =
+        Deploy { sha256: "web".into(), units: 1, constraints: parsed("mem=8G"), ..Deploy::default() };
+    world.run(|draft, ids| application::deploy(draft, MODEL, &deploy, created(ids))).expect("it deploys");
+    let of = |world: &World, id| read(world.reader(), &MODEL.machine(id)).expect("it exists").constraints;
+    let unit = world.unit("web/0");
+    assert_eq!(of(&world, machine_of(&world, unit)), parsed("mem=8G cores=4"));
+    let request = MachineRequest { constraints: parsed("cores=1"), ..MachineRequest::default() };
+    let id = Uuid(900);
+    world.run(|draft, _| machine::add_requested(draft, MODEL, id, request.clone(), 1)).expect("it is added");
+    assert_eq!(of(&world, id), parsed("mem=2G cores=1"));
+}
+
+#[test]
+fn the_hardware_of_an_instance_is_recorded_unless_it_cannot_be_shown() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let starting = ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) };
+    world.run(|draft, _| instance::record(draft, MODEL, id, &starting, 1)).expect("it is possible");
+    let hardware = |arch: &str| Some(Hardware { arch: arch.to_owned(), cores: 2, mem_mib: 4096 });
+    for (reported, recorded) in [
+        (hardware("arm64"), hardware("arm64")),
+        (hardware("arm64 mem=1"), None),
+        (hardware("amd64"), hardware("amd64")),
+        (hardware(""), None),
+        (hardware(&"a".repeat(33)), None),
+    ] {
+        let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+        let started = ProvisioningReport::Started { instance_id, address, base: None, hardware: reported };
+        world.run(|draft, _| instance::record(draft, MODEL, id, &started, 2)).expect("it is possible");
+        let instance = read(world.reader(), &MODEL.machine_instance(id)).expect("it is recorded");
+        assert_eq!(instance.hardware, recorded);
+    }
 }

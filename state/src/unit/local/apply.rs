@@ -216,8 +216,8 @@ impl Local {
                 {
                     self.skipped.remove(&hook.name());
                 }
-                if !record.deleted_programs.is_empty() {
-                    self.deleted_programs = record.deleted_programs.clone();
+                if !record.deleted_files.is_empty() {
+                    self.deleted_files = record.deleted_files.clone();
                 }
                 self.publish(record);
                 self.advance(record, other.as_ref());
@@ -294,7 +294,7 @@ impl Local {
         match &record.operation {
             Operation::InstallCharm(charm) => {
                 self.charm = Some(charm.clone());
-                self.deleted_programs.clear();
+                self.deleted_files.clear();
                 match other.map(|episode| &episode.operation) {
                     None if !self.installed => self.follow_up = Some(FollowUp::Install),
                     None => {

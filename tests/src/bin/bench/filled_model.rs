@@ -168,7 +168,7 @@ impl BenchAgent {
             episode: None,
             leader_generation: None,
             reboot: None,
-            deleted_programs: Default::default(),
+            deleted_files: Default::default(),
             resync_local: None,
             writes,
             hook_log: None,

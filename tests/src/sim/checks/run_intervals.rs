@@ -1,5 +1,5 @@
-//! Hooks run one at a time under the machine's lock and after their start is stored, and every started run finishes or
-//! is repeated before another one starts (I4, I12, I51).
+//! The hooks of one folder run one at a time, each with a hook lock at its start and after its start is stored, and every
+//! started run finishes or is repeated before another one starts (I4, I12, I51).
 //!
 //! A record reports that a hook ran only if it ran.
 

@@ -1,20 +1,20 @@
 //! Programs of a charm that are deleted on disk: by a person, or by the charm itself.
 
 use super::{Agent, MODEL, World, view};
-use crate::terms::charm_program::CharmProgram;
 use crate::terms::operation::{CharmRef, Hook, Operation};
+use crate::terms::required_file::RequiredFile;
 use crate::terms::start_reason::StartReason;
-use crate::unit::charm_programs::ProgramFiles;
 use crate::unit::decision::{Act, CharmOnDisk, Now};
 use crate::unit::local::{Event, Local, Run, Step};
 use crate::unit::outcome::{self, FinishedRun, HookResult, RunExit, RunTexts};
 use crate::unit::pending_reports::PendingReports;
 use crate::unit::record::Outcome;
+use crate::unit::required_files::RequiredFiles;
 use crate::unit::resolve::next;
 use crate::unit::snapshot::Snapshot;
 
 const TEXTS: RunTexts = RunTexts { omitted_lines: |_, _| String::new() };
-const KEPT: [CharmProgram; 1] = [CharmProgram::Metadata];
+const KEPT: [RequiredFile; 1] = [RequiredFile::Metadata];
 
 /// A unit that has started, and its view.
 fn started() -> (Local, Snapshot) {
@@ -32,16 +32,16 @@ fn charm(local: &Local) -> CharmRef {
     local.charm.clone().expect("it is installed")
 }
 
-fn files(existing: &[CharmProgram]) -> ProgramFiles {
-    ProgramFiles { unpacked: CharmProgram::ALL.into(), existing: existing.iter().copied().collect() }
+fn files(existing: &[RequiredFile]) -> RequiredFiles {
+    RequiredFiles { unpacked: RequiredFile::ALL.into(), existing: existing.iter().copied().collect() }
 }
 
 /// Starts a run of the hook and ends it like this, with these programs.
-fn end(local: &mut Local, hook: Hook, attempt: u32, exit: RunExit, existing: &[CharmProgram]) {
+fn end(local: &mut Local, hook: Hook, attempt: u32, exit: RunExit, existing: &[RequiredFile]) {
     let run = Run::new(local.run + 1, Operation::Hook(hook), StartReason::IntervalPassed);
     let run = Run { attempt, ..run };
     local.apply(&Event::Started(run.clone()));
-    let result = HookResult { programs: Some(files(existing)), ..HookResult::without_writes(exit) };
+    let result = HookResult { files: Some(files(existing)), ..HookResult::without_writes(exit) };
     let pending_reports = &PendingReports::default();
     let finished = FinishedRun { run: &run, result, pending_reports, texts: TEXTS };
     let events = outcome::events(local, None, &Now::hypothetical(), finished);
@@ -65,8 +65,8 @@ fn a_hook_that_ends_well_or_is_not_found_after_a_program_was_lost_runs_again_wit
             panic!("it runs again")
         };
         assert_eq!((again.operation, again.attempt), (Operation::Hook(Hook::UpdateStatus), 2));
-        end(&mut local, Hook::UpdateStatus, 2, RunExit::Code(0), &CharmProgram::ALL);
-        assert!(is_done(&local) && local.deleted_programs.is_empty(), "{exit:?}");
+        end(&mut local, Hook::UpdateStatus, 2, RunExit::Code(0), &RequiredFile::ALL);
+        assert!(is_done(&local) && local.deleted_files.is_empty(), "{exit:?}");
     }
 }
 
@@ -75,12 +75,12 @@ fn a_hook_that_ends_well_or_is_not_found_after_a_program_was_lost_runs_again_wit
 fn the_end_of_a_hook_that_lost_a_program_counts_as_an_interruption() {
     let (local, _) = started();
     let run = Run::new(1, Operation::Hook(Hook::UpdateStatus), StartReason::IntervalPassed);
-    let counted = |programs| {
-        let ended = HookResult { programs, ..HookResult::without_writes(RunExit::Code(0)) };
+    let counted = |files| {
+        let ended = HookResult { files, ..HookResult::without_writes(RunExit::Code(0)) };
         outcome::counted_exit(&local, &run, &ended)
     };
     assert_eq!(counted(Some(files(&KEPT))), RunExit::Interrupted);
-    assert_eq!(counted(Some(files(&CharmProgram::ALL))), RunExit::Code(0));
+    assert_eq!(counted(Some(files(&RequiredFile::ALL))), RunExit::Code(0));
     assert_eq!(counted(None), RunExit::Code(0), "they were not observed");
 }
 
@@ -88,7 +88,7 @@ fn the_end_of_a_hook_that_lost_a_program_counts_as_an_interruption() {
 fn a_hook_that_was_not_found_again_has_not_run_either() {
     let (mut local, _) = started();
     end(&mut local, Hook::UpdateStatus, 2, RunExit::Missing, &KEPT);
-    assert!(!is_done(&local) && local.deleted_programs.is_empty());
+    assert!(!is_done(&local) && local.deleted_files.is_empty());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn failed_hooks_last_hooks_and_actions_end_as_they_do_with_their_programs() {
     end(&mut local, Hook::Stop, 1, RunExit::Code(0), &[]);
     assert!(is_done(&local) && files(&[]).is_any_lost(&local), "the charm is fetched for its last hook");
     let action = Run::new(1, Operation::Action { id: 1, name: "backup".into() }, StartReason::Requested);
-    assert_eq!(RunExit::Missing.with_programs(&local, &action, &files(&KEPT)), RunExit::Missing);
+    assert_eq!(RunExit::Missing.with_required_files(&local, &action, &files(&KEPT)), RunExit::Missing);
 }
 
 /// The record of the hook stores it, so that it is the same for the next agent and for the replica.
@@ -110,8 +110,8 @@ fn a_program_that_a_hook_deletes_each_time_is_not_lost_until_a_charm_is_unpacked
     end(&mut local, Hook::UpgradeCharm, 1, RunExit::Code(0), &KEPT);
     assert!(!is_done(&local) && files(&KEPT).is_any_lost(&local), "a person may have deleted it");
     end(&mut local, Hook::UpgradeCharm, 2, RunExit::Code(0), &KEPT);
-    let stored = local.outbox.last().expect("its record").deleted_programs.clone();
-    assert_eq!(stored, [CharmProgram::Dispatch].into());
+    let stored = local.outbox.last().expect("its record").deleted_files.clone();
+    assert_eq!(stored, [RequiredFile::Dispatch].into());
     assert!(!files(&KEPT).is_any_lost(&local));
     assert!(files(&[]).is_any_lost(&local), "another one is");
     end(&mut local, Hook::UpdateStatus, 1, RunExit::Code(0), &KEPT);

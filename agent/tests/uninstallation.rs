@@ -1,5 +1,8 @@
-//! Tests that would damage this host: each runs again in its own namespaces, where it is process 1 and root,
-//! and where its mounts and kills affect nothing else.
+//! Tests the end of units and machines on a host: hooks are stopped, mounts are left alone, storage is released, services
+//! and folders are removed.
+//!
+//! They would damage this host: each runs again in its own namespaces, where it is process 1 and root, and where its mounts
+//! and kills affect nothing else.
 
 use agent::config;
 use agent::deployer::Deployer;

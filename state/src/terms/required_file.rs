@@ -1,6 +1,6 @@
 //! The files of a charm without which none of its hooks can run.
 //!
-//! `unit::charm_programs` decides what it means that one of them is missing.
+//! `unit::required_files` decides what it means that one of them is missing.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum CharmProgram {
+pub enum RequiredFile {
     /// What the charm declares.
     Metadata,
     /// The program that runs every hook.
     Dispatch,
 }
 
-impl CharmProgram {
+impl RequiredFile {
     /// All of them.
-    pub const ALL: [CharmProgram; 2] = [CharmProgram::Metadata, CharmProgram::Dispatch];
+    pub const ALL: [RequiredFile; 2] = [RequiredFile::Metadata, RequiredFile::Dispatch];
 
     /// The path in the folder of the charm.
     pub fn path(self) -> &'static str {
         match self {
-            CharmProgram::Metadata => "metadata.yaml",
-            CharmProgram::Dispatch => "dispatch",
+            RequiredFile::Metadata => "metadata.yaml",
+            RequiredFile::Dispatch => "dispatch",
         }
     }
 }
