@@ -5,8 +5,6 @@
 use crate::environment::{Environment, uuid_v4};
 #[cfg(feature = "etcd")]
 use crate::etcd_arguments::{self, EtcdArguments};
-#[cfg(feature = "etcd")]
-use crate::further_controller;
 use crate::host_environment::HostEnvironment;
 use crate::installation::{Installation, MissingFile, StorePlace};
 #[cfg(feature = "etcd")]
@@ -19,6 +17,8 @@ use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
 use crate::{Controller, check, janitor, server, shared_presence};
+#[cfg(feature = "etcd")]
+use crate::{etcd_certificates, further_controller};
 use anyhow::{Context, Result, anyhow, bail};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
@@ -97,6 +97,13 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
     },
+    /// Make the certificates of the etcd that `pintle up` starts, in this folder
+    #[cfg(feature = "etcd")]
+    #[command(hide = true)]
+    EtcdCertificates {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -117,6 +124,10 @@ pub fn main() {
     #[cfg(feature = "etcd")]
     if let Some(Command::AddController { data, to }) = &arguments.command {
         std::process::exit(further_controller::run(data, to));
+    }
+    #[cfg(feature = "etcd")]
+    if let Some(Command::EtcdCertificates { folder }) = &arguments.command {
+        std::process::exit(etcd_certificates::run(folder));
     }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {

@@ -140,6 +140,11 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[("controller/src/store/etcd/statements.rs", "CHANGES_PER_TRANSACTION", Count)],
     ),
     ("attempts to state the boot", &[("controller/src/store/etcd/statements.rs", "ATTEMPTS_MAX", Count)]),
+    ("the start of the etcd of", &[("cli/src/supervisor/local_etcd.rs", "START_TIMEOUT", Time)]),
+    (
+        "the start of the second controller",
+        &[("cli/src/supervisor/second_controller.rs", "START_TIMEOUT", Time)],
+    ),
     (
         "one batch of a migration",
         &[
