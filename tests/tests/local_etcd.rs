@@ -116,9 +116,9 @@ fn commands_and_hooks_go_on_while_one_of_two_controllers_or_etcd_is_killed() {
     assert_eq!(host.processes(), [""; 0]);
 }
 
-/// The second controller gets a data folder that fits the new store generation.
+/// The second controller gets a data folder that fits what was changed in the first one.
 #[test]
-fn a_new_store_generation_has_two_controllers_as_well() {
+fn a_new_store_generation_and_a_new_key_of_secrets_are_those_of_both_controllers() {
     let (_outer, data) = data_folder();
     let host = Host::new(&data);
     host.ok(&["up", "--store", "etcd"]);
@@ -129,6 +129,15 @@ fn a_new_store_generation_has_two_controllers_as_well() {
     // a command would go on with the first one
     assert!(std::net::TcpStream::connect(address(&second)).is_ok());
     assert!(host.ok(&["models"]).contains("kept"));
+    host.ok(&["down"]);
+    let program = host.programs.join("pintle-controller");
+    let rotated = Command::new(program).arg("rotate-secret-key").arg(&data).output().expect("it starts");
+    assert!(rotated.status.success(), "{rotated:?}");
+    host.ok(&["up"]);
+    let keys =
+        |of: &Host| std::fs::read_to_string(of.dir.join("controller/secret-keys.yaml")).expect("readable");
+    assert_eq!(keys(&host), keys(&second));
+    assert!(std::net::TcpStream::connect(address(&second)).is_ok());
 }
 
 #[test]
