@@ -52,3 +52,19 @@ impl EtcdConnection {
     /// The prefix of all keys, unless another one is given.
     pub const DEFAULT_PREFIX: &str = "/pintle";
 }
+
+/// The files in the folder of an etcd that `pintle up` has started on this host.
+pub mod local_etcd {
+    /// The folder, in a data folder.
+    pub const FOLDER: &str = "etcd";
+    /// The certificate of the CA of etcd and its clients.
+    pub const CA: &str = "ca.pem";
+    /// The certificate of etcd.
+    pub const SERVER: &str = "server.pem";
+    /// Its private key.
+    pub const SERVER_KEY: &str = "server-key.pem";
+    /// The certificate of the controllers.
+    pub const CLIENT: &str = "client.pem";
+    /// Its private key.
+    pub const CLIENT_KEY: &str = "client-key.pem";
+}

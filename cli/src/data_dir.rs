@@ -5,6 +5,7 @@
 
 use crate::command_error::CommandError;
 use api::ClientFile;
+use api::etcd_file::local_etcd::FOLDER;
 use api::machine_folder::MACHINES_DIR;
 use host::file::create_private_folder;
 use std::ffi::OsString;
@@ -94,7 +95,22 @@ impl DataDir {
         self.0.join("controller-exits.yaml")
     }
 
-    /// The log file of the controller or the supervisor.
+    /// The folder of the etcd that `up --store etcd` has started.
+    pub fn etcd(&self) -> PathBuf {
+        self.0.join(FOLDER)
+    }
+
+    /// The process ID of that etcd.
+    pub fn etcd_pid(&self) -> PathBuf {
+        self.0.join("etcd.pid")
+    }
+
+    /// The data folder of the second controller that `up --store etcd` has started.
+    pub fn second_controller(&self) -> DataDir {
+        DataDir(self.0.join("controller-2"))
+    }
+
+    /// The log file of a controller, the supervisor or etcd.
     pub fn log(&self, name: &str) -> PathBuf {
         self.0.join("log").join(format!("{name}.log"))
     }

@@ -33,7 +33,7 @@ use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{action, application, cleanup, fake_application, model};
 use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
-use state::transitions::force_timer::{self, ForceTimer};
+use state::transitions::force_timer::{self, ForceTimer, TimerTime};
 use state::transitions::retention_scan::{RetentionScan, ScanLimits};
 use state::transitions::tombstone_retention::TOMBSTONES_MAX;
 use state::transitions::{destruction, force};
@@ -389,7 +389,7 @@ async fn force_batches<S: Store, E: Environment>(
         let is_due = force_timer::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };
-        due.push((id, now_ms));
+        due.push((id, TimerTime { timer_started_ms, now_ms }));
         if !is_due && controller.force_timers.needs_checkpoint(model, id, &forced, waited_ms) {
             checkpoints.push(ForceTimer { id, timer_started_ms, waited_ms });
         }
@@ -406,8 +406,8 @@ async fn force_batches<S: Store, E: Environment>(
             controller.force_timers.set_checkpoints(model, chunk);
         }
     }
-    for (id, now_ms) in due {
-        let applied = controller.run(move |draft| force::force_batch(draft, model, id, now_ms)).await;
+    for (id, at) in due {
+        let applied = controller.run(move |draft| force::timed_force_batch(draft, model, id, at)).await;
         more |=
             log_and_skip("force the removal of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }

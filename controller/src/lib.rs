@@ -4,8 +4,8 @@
 //! `watches` (with `watch_progress`); then the modules they use: `environment`, `authorisation`, `leases` (with `recent_claims`), `presence` (with `shared_presence`), `status`, `why` (with
 //! `commit_times`), `lookup`, `debug_log`, `janitor` (with `force_timers`, `debug_log_growth` and `archive_retention`),
 //! `tokens`; and `openapi`. All of these run without an async runtime, so that the simulator can drive them (design 14). Only
-//! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`,
-//! `server`, `request_dispatch`, `etcd_arguments`, `migrate`, `further_controller`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
+//! `program`, `host_environment`, `check`, `installation` (with `certificates` and `required_file`), `secret_keys`, `secret_key_rotation`,
+//! `server`, `request_dispatch`, `etcd_arguments`, `etcd_certificates`, `migrate`, `further_controller`, `store::sqlite`, `store::etcd` and `store::unavailable` depend on the real
 //! host, and `archive_file`, `shared_files` and `disk_threads`, which they use.
 
 mod archive_file;
@@ -21,6 +21,8 @@ mod disk_threads;
 pub mod environment;
 #[cfg(feature = "etcd")]
 mod etcd_arguments;
+#[cfg(feature = "etcd")]
+mod etcd_certificates;
 mod force_timers;
 mod full_connections;
 #[cfg(feature = "etcd")]
@@ -39,6 +41,7 @@ pub mod program;
 mod recent_claims;
 pub mod request_dispatch;
 pub mod required_file;
+mod secret_key_rotation;
 pub mod secret_keys;
 mod secret_plaintext;
 pub mod server;

@@ -384,7 +384,7 @@ async fn documents_of_etcd(
 
 /// Refuses a store that other controllers serve: they would go on with it. What the one of this data folder has stated has
 /// ended when the store was opened.
-fn require_alone(store: &Etcd) -> Result<()> {
+pub(crate) fn require_alone(store: &Etcd) -> Result<()> {
     let others = store.statements().map_or_else(Vec::new, |statements| statements.others());
     let others: Vec<String> = others.into_iter().map(|other| other.address).collect();
     if others.is_empty() {

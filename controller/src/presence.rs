@@ -204,9 +204,11 @@ impl Presence {
     pub fn expect(&self, agent: Uuid, now_ms: u64) {
         let mut agents = self.agents();
         let presence = agents.entry(agent).or_default();
-        let has_reported = presence.reported;
+        let (has_reported, alive_after) = (presence.reported, presence.alive_after);
         self.note_request(presence, now_ms);
-        presence.reported = has_reported;
+        if !has_reported {
+            (presence.reported, presence.alive_after) = (false, alive_after);
+        }
     }
 
     /// Records a change of the boots of an agent, at this time of the clock of [`AgentPresence::boots`].
@@ -216,11 +218,6 @@ impl Presence {
         if let Some(boots) = presence.boots.after(change) {
             presence.boots = boots.at(at);
         }
-    }
-
-    /// Whether a machine has not reported this boot yet.
-    pub fn is_new_boot(&self, machine: Uuid, boot: &str) -> bool {
-        self.agents().get(&machine).is_none_or(|presence| presence.boots.boot != boot)
     }
 
     /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
@@ -395,7 +392,8 @@ impl PresenceReader for PresenceSnapshot {
     fn health(&self, unit: Uuid) -> Option<UnitHealth> {
         let presence = self.agents.get(&unit)?;
         let ObservedHealth { mut health, reported_at } = presence.health.clone()?;
-        if presence.reported && presence.alive_after > reported_at {
+        // also if another controller has received that request, which has ended since
+        if presence.alive_after > reported_at {
             health.exit = None;
         }
         (health != UnitHealth::default()).then_some(health)
@@ -462,7 +460,7 @@ impl CausePresence for PresenceSnapshot {
     fn machine_agent_exits(&self, machine: Uuid) -> Option<MachineAgentExits> {
         let presence = self.agents.get(&machine)?;
         let ObservedExits { exits, reported_at } = presence.machine_agent_exits.clone()?;
-        let has_recovered = presence.reported && presence.alive_after > reported_at;
+        let has_recovered = presence.alive_after > reported_at;
         (!has_recovered).then_some(exits)
     }
 

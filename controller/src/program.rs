@@ -5,8 +5,6 @@
 use crate::environment::{Environment, uuid_v4};
 #[cfg(feature = "etcd")]
 use crate::etcd_arguments::{self, EtcdArguments};
-#[cfg(feature = "etcd")]
-use crate::further_controller;
 use crate::host_environment::HostEnvironment;
 use crate::installation::{Installation, MissingFile, StorePlace};
 #[cfg(feature = "etcd")]
@@ -18,8 +16,10 @@ use crate::store::engine::Engine;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::store::{Store, StoreError};
-use crate::{Controller, check, janitor, server, shared_presence};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::{Controller, check, janitor, secret_key_rotation, server, shared_presence};
+#[cfg(feature = "etcd")]
+use crate::{etcd_certificates, further_controller};
+use anyhow::{Context, Result, anyhow};
 use api::CONTROLLER_DIR;
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
@@ -31,7 +31,7 @@ use state::terms::names::Uuid;
 use state::transitions::secret_resealing;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -97,6 +97,13 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
     },
+    /// Make the certificates of the etcd that `pintle up` starts, in this folder
+    #[cfg(feature = "etcd")]
+    #[command(hide = true)]
+    EtcdCertificates {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -108,7 +115,7 @@ pub fn main() {
         std::process::exit(check::run(dir).into());
     }
     if let Some(Command::RotateSecretKey { dir }) = &arguments.command {
-        std::process::exit(rotate_secret_key(dir));
+        std::process::exit(secret_key_rotation::run(dir));
     }
     #[cfg(feature = "etcd")]
     if let Some(Command::Migrate(arguments)) = &arguments.command {
@@ -117,6 +124,10 @@ pub fn main() {
     #[cfg(feature = "etcd")]
     if let Some(Command::AddController { data, to }) = &arguments.command {
         std::process::exit(further_controller::run(data, to));
+    }
+    #[cfg(feature = "etcd")]
+    if let Some(Command::EtcdCertificates { folder }) = &arguments.command {
+        std::process::exit(etcd_certificates::run(folder));
     }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
@@ -139,23 +150,6 @@ fn is_refused_by_etcd(error: &anyhow::Error) -> bool {
 #[cfg(not(feature = "etcd"))]
 fn is_refused_by_etcd(_: &anyhow::Error) -> bool {
     false
-}
-
-/// Adds a key for secrets. Returns the exit status.
-fn rotate_secret_key(data: &Path) -> i32 {
-    let rotated = SecretKeys::open(Installation::secret_keys_in(data)).and_then(|keys| {
-        if keys.is_empty() {
-            bail!("there is no key to replace in {}", keys.path().display());
-        }
-        keys.rotate()
-    });
-    match rotated {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("ERROR cannot rotate the key of secrets: {error:#}");
-            1
-        }
-    }
 }
 
 /// Opens the keys of secrets, and makes the first one. If a key is missing, the log names the file, and

@@ -35,9 +35,10 @@ impl<S: Store, E: Environment> Controller<S, E> {
     /// If the store cannot be used: the next call states it.
     pub async fn state_presence(&self) -> Result<(), Outage> {
         let Some(statements) = self.store.statements() else { return Ok(()) };
-        for agent in self.presence.take_removed() {
+        let mut removed = self.presence.take_removed().into_iter();
+        while let Some(agent) = removed.next() {
             if let Err(outage) = statements.remove(agent).await {
-                self.presence.remove_later(agent);
+                [agent].into_iter().chain(removed).for_each(|agent| self.presence.remove_later(agent));
                 return Err(outage);
             }
         }
@@ -67,10 +68,14 @@ impl<S: Store, E: Environment> Controller<S, E> {
     pub(crate) async fn state_boots(&self, agent: Uuid, change: BootChange) -> Result<(), ApiError> {
         let now_ms = self.environment.monotonic_ms();
         match self.store.statements() {
-            Some(statements) => statements.change_boots(agent, change).await.map_err(|outage| {
-                let hint = outage.hint();
-                ApiError::new(ErrorCode::Unavailable, format!("cannot use the store: {outage}")).hint(hint)
-            }),
+            Some(statements) => {
+                let known = self.presence.boots(agent);
+                statements.change_boots(agent, known, change).await.map_err(|outage| {
+                    let hint = outage.hint();
+                    ApiError::new(ErrorCode::Unavailable, format!("cannot use the store: {outage}"))
+                        .hint(hint)
+                })
+            }
             None => {
                 self.presence.change_boots(agent, &change, now_ms);
                 Ok(())

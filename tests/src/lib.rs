@@ -1,7 +1,8 @@
-//! Library shared by the integration tests: the simulator, the model checker, scripted cases, and drivers of the real
+//! Library shared by the integration tests: the simulator, the model checker, scripted cases, the chaos run, and drivers of the real
 //! programs. No product crate depends on it.
 
 pub mod cases;
+pub mod chaos;
 pub mod crash_disk;
 pub mod folder_operations;
 pub mod host;

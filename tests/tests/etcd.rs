@@ -282,6 +282,14 @@ fn units_continue_with_the_other_controller_when_one_is_killed() {
     let refused = start_migration(&folder, "sqlite");
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && stderr.contains(first), "{stderr}");
+    // The other one lacks the new key.
+    let keys = || std::fs::read_to_string(folder.join("controller/secret-keys.yaml")).expect("readable");
+    let before = keys();
+    let rotate =
+        Command::new(programs().join("pintle-controller")).arg("rotate-secret-key").arg(&folder).output();
+    let rotate = rotate.expect("it starts");
+    let stderr = String::from_utf8_lossy(&rotate.stderr).into_owned();
+    assert!(!rotate.status.success() && stderr.contains(first) && keys() == before, "{stderr}");
     change(&host, "white");
     all_like(&host, "white");
 }

@@ -1,19 +1,23 @@
 //! `supervise`: the supervisor process of a data folder. Hidden: started by `up` only.
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
-//! everything on SIGTERM. If the controller refuses its store at the first start, or `up` gives up and sends SIGQUIT, the
+//! everything on SIGTERM. With an etcd of the data folder (`up --store etcd`), etcd is started before the controller, and a
+//! second controller after it. If the controller refuses its store at the first start, or `up` gives up and sends SIGQUIT, the
 //! supervisor ends as well; machine agents that a former supervisor has left running continue. It holds the lock of the data folder while it
 //! runs. On SIGHUP, which `up` sends, a controller that waits for its next start is started at once. If the data folder is
 //! moved or deleted, everything is stopped: agents find nothing at its path any more.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::supervisor::local_etcd::{self, LocalEtcd};
 use crate::supervisor::machines::MachineSupervisor;
 use crate::supervisor::provider::AnyProvider;
 use crate::supervisor::provider::bases::Bases;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
+use crate::supervisor::second_controller::SecondController;
 use crate::supervisor::settings::UpSettings;
+use crate::supervisor::stop::Servers;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use crate::supervisor::{identity, lock, stop};
 use clap::Args;
@@ -70,7 +74,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     // Unit agents require pintle-hook in the folder of their own program.
     program("pintle-hook")?;
 
-    // A killed supervisor leaves its controller running, and a store accepts only one controller.
+    // A killed supervisor leaves its controllers running, and a data folder has only one.
     stop::stop_orphans(dir, vec![]).await;
     let settings = UpSettings::read(dir)?;
     let (provider, gateway) = match settings.provider {
@@ -81,10 +85,31 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
             (AnyProvider::Nspawn(nspawn), Some(gateway))
         }
     };
-    let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
+    let mut common = Vec::new();
     for address in gateway.iter().cloned().chain(settings.listen.map(|listen| listen.to_string())) {
-        arguments.extend(["--also-listen".to_owned(), address]);
+        common.extend(["--also-listen".to_owned(), address]);
     }
+    let etcd = match local_etcd::is_used(dir)? {
+        true => Some(LocalEtcd::start(dir, &controller, folder.clone()).await?),
+        false => None,
+    };
+    if let Some(etcd) = &etcd {
+        let serves = tokio::select! {
+            serves = etcd.until_it_serves() => serves,
+            _ = abandon.recv() => Err(CommandError::new("stopped before etcd has served")),
+            _ = end.recv() => Err(CommandError::new("stopped before etcd has served")),
+        };
+        if let Err(failure) = serves {
+            stop::stop_orphans(dir, vec![]).await;
+            return Err(failure);
+        }
+        common.extend(etcd.controller_arguments());
+    }
+    let second = etcd
+        .as_ref()
+        .map(|_| SecondController::new(dir.clone(), controller.clone(), common.clone(), folder.clone()));
+    let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
+    arguments.extend(common);
     let controller = SupervisedProcess::start(Program {
         path: controller,
         arguments,
@@ -93,10 +118,23 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
         exits_file: Some(dir.controller_exits()),
+        ..Program::default()
     });
     let mut machines = MachineSupervisor::new(dir.clone(), provider, gateway);
     let ending = {
-        let mut machines = std::pin::pin!(machines.follow());
+        let mut machines = std::pin::pin!(async {
+            // agents read the addresses when they start
+            if let Some(second) = &second {
+                second.until_listed().await;
+            }
+            machines.follow().await;
+        });
+        let mut second_runs = std::pin::pin!(async {
+            match &second {
+                Some(second) => second.follow().await,
+                None => std::future::pending().await,
+            }
+        });
         loop {
             tokio::select! {
                 () = controller.refused() => break Ending::Refused,
@@ -105,21 +143,30 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
                 _ = interrupt.recv() => break Ending::Stopped,
                 () = until_lost(&folder) => break Ending::FolderLost,
                 () = &mut machines => break Ending::Stopped,
-                _ = retry.recv() => controller.retry_now(),
+                never = &mut second_runs => match never {},
+                _ = retry.recv() => {
+                    controller.retry_now();
+                    etcd.iter().for_each(LocalEtcd::retry_now);
+                    second.iter().for_each(SecondController::retry_now);
+                }
             }
         }
     };
     let agents = machines.release();
+    // They are no longer restarted, but run until the agents have ended.
+    let servers = Servers {
+        controllers: controller.release().into_iter().chain(second.and_then(|it| it.release())).collect(),
+        etcd: etcd.and_then(LocalEtcd::release),
+    };
     match ending {
-        Ending::Stopped => stop_all(dir, controller, agents).await,
+        Ending::Stopped => stop_all(dir, servers, agents).await,
         Ending::FolderLost => {
             tracing::error!("{} was moved or deleted: everything is stopped", dir.path().display());
             let moved = DataDir::choose(Some(&folder.current_path()))?;
-            stop_all(if folder.is_deleted() { dir } else { &moved }, controller, agents).await
+            stop_all(if folder.is_deleted() { dir } else { &moved }, servers, agents).await
         }
         Ending::Refused | Ending::Abandoned => {
             // Units and containers do not depend on this start, which has failed.
-            controller.release();
             stop::stop_orphans(dir, agents).await;
             if matches!(ending, Ending::Abandoned) {
                 return Ok(());
@@ -137,15 +184,9 @@ async fn until_lost(folder: &OpenFolder) {
 }
 
 /// Stops everything. `agents`: those that this supervisor has started.
-async fn stop_all(
-    dir: &DataDir,
-    controller: SupervisedProcess,
-    agents: Vec<Process>,
-) -> Result<(), CommandError> {
+async fn stop_all(dir: &DataDir, servers: Servers, agents: Vec<Process>) -> Result<(), CommandError> {
     let halted = nspawn::stop_all_containers(dir).await;
-    // The controller is no longer restarted but runs until the agents have exited.
-    let controller = controller.release();
-    let left = stop::stop_children(dir, agents, controller).await.left;
+    let left = stop::stop_children(dir, agents, servers).await.left;
     match left.first() {
         None => halted.map(drop),
         Some(process) => Err(CommandError::not_stopped(*process)),

@@ -15,7 +15,7 @@ use crate::supervisor::process_exits::{self, ProcessExits};
 use crate::supervisor::provider::bases::{BaseSource, Bases};
 use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::{BaseRoot, UpSettings};
-use crate::supervisor::{lock, renewal, replaced_programs, stop};
+use crate::supervisor::{local_etcd, lock, renewal, replaced_programs, second_controller, stop};
 use api::error::ErrorCode;
 use api::text::fault::not_started;
 use api::{ClientFile, GetAbout, Handle};
@@ -142,6 +142,7 @@ fn warnings(dir: &DataDir, is_running: bool) -> Result<Vec<String>, CommandError
 pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<ClientFile, CommandError> {
     identity::require_no_foreign_files(dir)?;
     lock::require_no_migration(dir)?;
+    args.store.check(dir, lock::holder(dir).is_some())?;
     dir.create()?;
     let purpose = match (args.new_identity, args.moved) {
         (true, _) => CopyPurpose::NewSystem,
@@ -188,7 +189,29 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
         }
     };
     forget_restored(dir)?;
-    Ok(file)
+    match local_etcd::is_used(dir)? {
+        true => wait_for_second_controller(dir, output, file).await,
+        false => Ok(file),
+    }
+}
+
+/// Waits until the second controller listens, and returns the client file with its address. A system that has only the
+/// first one is up.
+async fn wait_for_second_controller(
+    dir: &DataDir,
+    output: &Output,
+    file: ClientFile,
+) -> Result<ClientFile, CommandError> {
+    let end = Instant::now() + second_controller::START_TIMEOUT;
+    while second_controller::listed_address(dir).await?.is_none() {
+        if Instant::now() > end {
+            let log = dir.log("controller-2");
+            output.warn(&[format!("the second controller does not answer; see {}", log.display())]);
+            break;
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+    Ok(read_client_file(dir)?.unwrap_or(file))
 }
 
 /// Makes the controller start a new store generation. Returns whether this was not requested before.
@@ -229,6 +252,7 @@ fn store_settings(
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
         charms: before.charms.clone(),
+        local_etcd: args.store.is_local_etcd() || local_etcd::is_used(dir)?,
     };
     let cannot_change = || {
         let text = format!("cannot change settings: {} is running", dir.path().display());

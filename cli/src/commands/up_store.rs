@@ -3,17 +3,18 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
+use crate::supervisor::local_etcd;
+use api::etcd_file::EtcdConnection;
 use clap::Args;
-use host::file::ignore_not_found;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Where the models are stored.
 #[derive(Debug, Default, Args)]
 pub struct StoreArgs {
-    /// Store the models in etcd instead of the data folder: etcd://HOST[:PORT],HOST[:PORT],...; used by the next start,
-    /// too. To move existing models: pintle-controller migrate
+    /// Store the models in etcd instead of the data folder: etcd://HOST[:PORT],HOST[:PORT],...; or the word etcd, to start
+    /// an etcd on this host and two controllers. Used by the next start, too. To move existing models: pintle-controller
+    /// migrate
     #[arg(long, value_name = "ADDRESS")]
     store: Option<String>,
     /// Prefix of all keys in etcd [default: /pintle]
@@ -31,6 +32,39 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
+    /// Whether an etcd is to be started on this host.
+    pub fn is_local_etcd(&self) -> bool {
+        self.store.as_deref() == Some(local_etcd::WORD)
+    }
+
+    /// Checks the flags against what the data folder has, before anything is changed.
+    ///
+    /// # Errors
+    /// If an etcd cannot be started on this host, or the models are elsewhere.
+    pub fn check(&self, dir: &DataDir, is_running: bool) -> Result<(), CommandError> {
+        let has_other_flags = self.store_prefix.is_some() || self.store_ca.is_some();
+        if self.is_local_etcd() && has_other_flags {
+            return Err(CommandError::usage("--store etcd has no other flags: it starts an etcd of its own"));
+        }
+        if self.is_local_etcd() {
+            local_etcd::require_no_other_store(dir)?;
+        }
+        let is_used = local_etcd::is_used(dir)?;
+        match &self.store {
+            Some(address) if is_used && !self.is_local_etcd() => {
+                let folder = dir.path().display();
+                return Err(CommandError::new(format!(
+                    "cannot use {address}: the models of {folder} are in the etcd that pintle up starts"
+                )));
+            }
+            Some(_) | None => {}
+        }
+        match !is_running && (is_used || self.is_local_etcd()) {
+            true => local_etcd::require_program(),
+            false => Ok(()),
+        }
+    }
+
     /// Returns how etcd is to be reached; none if no flag states it.
     fn connection(&self) -> Result<Option<EtcdConnection>, CommandError> {
         let absolute = |path: &Option<PathBuf>| {
@@ -57,8 +91,11 @@ impl StoreArgs {
         dir: &DataDir,
         is_running: bool,
     ) -> Result<Vec<(&'static str, OsString)>, CommandError> {
+        if self.is_local_etcd() {
+            return Ok(Vec::new()); // the supervisor knows the port of the etcd that it starts
+        }
         let Some(connection) = self.connection()? else { return Ok(Vec::new()) };
-        if is_running && recorded(dir)?.as_ref() != Some(&connection) {
+        if is_running && local_etcd::recorded(dir)?.as_ref() != Some(&connection) {
             let text = format!("cannot change the store: {} is running", dir.path().display());
             return Err(CommandError::new(text).hint("pintle down, then pintle up"));
         }
@@ -71,15 +108,4 @@ impl StoreArgs {
             .chain(files)
             .collect())
     }
-}
-
-/// How etcd was reached at the last start.
-fn recorded(dir: &DataDir) -> Result<Option<EtcdConnection>, CommandError> {
-    let path = dir.path().join(ETCD_FILE);
-    let unusable = |why: String| CommandError::new(format!("cannot use {}: {why}", path.display()));
-    let text =
-        ignore_not_found(std::fs::read_to_string(&path)).map_err(|error| unusable(error.to_string()))?;
-    let Some(text) = text else { return Ok(None) };
-    let file: EtcdFile = charms::yaml::from_str(&text).map_err(|error| unusable(error.to_string()))?;
-    Ok(file.connection)
 }

@@ -115,11 +115,15 @@ enum Output {
     Errors(Vec<u8>),
 }
 
+/// Whether a program is on the path.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// Checks that programs are installed. `needed`: (program, Debian package); the error lists the missing ones.
 pub fn require(needed: &[(&str, &str)]) -> Result<(), CommandError> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    let missing: Vec<&(&str, &str)> = needed.iter().filter(|(program, _)| !is_there(program)).collect();
+    let missing: Vec<&(&str, &str)> = needed.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -31,6 +31,17 @@ pub fn controller(dir: &DataDir) -> Option<Process> {
         .or_else(|| store_holder(dir).filter(|holder| !is_migration(dir, *holder)))
 }
 
+/// The controllers of this folder that run: one, or two with an etcd of its own.
+pub fn controllers(dir: &DataDir) -> Vec<Process> {
+    [controller(dir), controller(&dir.second_controller())].into_iter().flatten().collect()
+}
+
+/// The etcd of this folder, if it runs. It locks the files of its data.
+pub fn etcd(dir: &DataDir) -> Option<Process> {
+    let locked = || host::lock::held_below(&dir.etcd()).into_iter().next().map(|lock| lock.holder);
+    Process::read_alive(&dir.etcd_pid()).or_else(locked)
+}
+
 /// Refuses a folder whose store is being migrated: a controller that starts would find the store in use, and a migration
 /// that is ended has to be repeated.
 ///

@@ -14,6 +14,7 @@ use host::backoff::Backoff;
 use host::process::Process;
 use state::terms::names::Uuid;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -61,9 +62,10 @@ impl MachineSupervisor {
         let missing = || CommandError::new("the client file does not exist yet");
         let file = read_client_file(&self.dir)?.ok_or_else(missing)?;
         let client = client(&file)?;
-        let port = file.controller.rsplit(':').next().unwrap_or_default();
-        let controller = self.controller.as_ref().map(|host| format!("{host}:{port}"));
-        let file = ClientFile { controller: controller.unwrap_or(file.controller.clone()), ..file };
+        let file = match &self.controller {
+            Some(host) => as_reached_at(host, file),
+            None => file,
+        };
         self.provisioner.follow(&client, &file).await
     }
 
@@ -72,6 +74,15 @@ impl MachineSupervisor {
     pub fn release(self) -> Vec<Process> {
         self.provisioner.provider.release()
     }
+}
+
+/// The file for machines that reach this host at another address than the loopback interface.
+fn as_reached_at(host: &str, mut file: ClientFile) -> ClientFile {
+    let at = |address: &String| format!("{host}:{}", address.rsplit(':').next().unwrap_or_default());
+    let is_local = |address: &String| address.parse().is_ok_and(|it: SocketAddr| it.ip().is_loopback());
+    file.controller = at(&file.controller);
+    file.other_controllers.iter_mut().filter(|it| is_local(it)).for_each(|other| *other = at(other));
+    file
 }
 
 /// The failures of one outage: which of them are logged, and the pause after each.
@@ -130,6 +141,7 @@ impl ProvisionerEnvironment for ProvisionerHost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::supervisor::agent_file::client_file;
 
     #[test]
     fn each_error_is_logged_once_until_a_round_is_complete_and_the_pauses_grow() {
@@ -146,6 +158,17 @@ mod tests {
         let line = failures.record("refused".to_owned(), true);
         assert!(line.is_some_and(|line| line.contains("refused")), "another outage");
         assert_eq!(failures.pause().as_millis(), 250);
+    }
+
+    #[test]
+    fn machines_reach_all_controllers_of_this_host_at_its_address_for_them() {
+        let file = ClientFile {
+            other_controllers: vec!["127.0.0.1:2".to_owned(), "192.0.2.1:3".to_owned()],
+            ..client_file("127.0.0.1:1")
+        };
+        let reached = as_reached_at("10.0.0.1", file);
+        assert_eq!(reached.controller, "10.0.0.1:1");
+        assert_eq!(reached.other_controllers, ["10.0.0.1:2", "192.0.2.1:3"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file::FILE_BYTES_MAX;
 use crate::supervisor::settings::UpSettings;
+use api::etcd_file::ETCD_FILE;
 use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, RUNS_DIR, SOCKET_DIR, TOKEN_ACCEPTED};
 use api::{AgentConfig, CONTROLLER_DIR};
 use host::file::{ignore_not_found, read_regular, write_atomic};
@@ -26,15 +27,21 @@ const NO_ADDRESS: &str = "127.0.0.1:0";
 const CONTROLLER_FILES: [&str; 5] = ["identity.yaml", "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"];
 
 /// Refuses a copy whose machines are containers: their addresses, their network and the tokens inside them are those
-/// of the original, and this host must not write below the root of a container.
+/// of the original, and this host must not write below the root of a container. Refuses one whose models are in etcd, because
+/// they belong to the identity of the original.
 ///
 /// # Errors
-/// If a machine of the folder is a container.
+/// If a machine of the folder is a container, or the models are in etcd.
 pub fn require_renewable(dir: &DataDir) -> Result<(), CommandError> {
     let has_machines = entries(&dir.machines()).next().is_some();
     if UpSettings::read(dir)?.provider == ProviderKind::Nspawn && has_machines {
         let text =
             format!("cannot give {} a new identity: its machines are containers", dir.path().display());
+        return Err(CommandError::new(text).hint("start with another data folder: --data DIR"));
+    }
+    let etcd = dir.path().join(ETCD_FILE);
+    if etcd.exists() {
+        let text = format!("cannot give {} a new identity: its models are in etcd", dir.path().display());
         return Err(CommandError::new(text).hint("start with another data folder: --data DIR"));
     }
     Ok(())
@@ -129,7 +136,8 @@ fn units(dir: &DataDir) -> Vec<PathBuf> {
 fn pid_files(dir: &DataDir) -> Vec<PathBuf> {
     let units = units(dir);
     let runs = units.iter().flat_map(|unit| entries(&unit.join(RUNS_DIR)));
-    let folders = std::iter::once(dir.path().to_owned()).chain(machines(dir)).chain(runs);
+    let first = [dir.path().to_owned(), dir.second_controller().path().to_owned()];
+    let folders = first.into_iter().chain(machines(dir)).chain(runs);
     let folders: Vec<PathBuf> = folders.chain(units.iter().cloned()).collect();
     let files = folders.iter().flat_map(|folder| entries(folder));
     files.filter(|file| file.extension().is_some_and(|extension| extension == "pid")).collect()

@@ -38,6 +38,9 @@ pub struct UpSettings {
     /// The directories in which `deploy NAME` finds charms; read by the commands, not by the supervisor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub charms: Vec<PathBuf>,
+    /// Whether `up` starts an etcd on this host for the models, and a second controller.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub local_etcd: bool,
 }
 
 impl UpSettings {

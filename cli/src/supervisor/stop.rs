@@ -25,9 +25,11 @@ pub const AGENT_GRACE: Duration = Duration::from_secs(5);
 const HOOK_GRACE: Duration = Duration::from_secs(2);
 /// Grace period of the controller, which completes the requests that it has started.
 const CONTROLLER_GRACE: Duration = Duration::from_secs(5);
-/// Grace period of the supervisor, which runs the four stages below. Each takes at most its grace period and 5 s for
-/// the kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
-const SUPERVISOR_GRACE: Duration = Duration::from_secs(40);
+/// Grace period of etcd, which stores a last snapshot.
+const ETCD_GRACE: Duration = Duration::from_secs(5);
+/// Grace period of the supervisor, which runs the five stages below. Each takes at most its grace period and 5 s for
+/// the kernel: 5 + 5 + 2 + 5 + 5 + 5 * 5 = 47 s.
+const SUPERVISOR_GRACE: Duration = Duration::from_secs(50);
 
 /// The result of stopping processes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -54,7 +56,7 @@ pub async fn stop_all(dir: &DataDir) -> StopResult {
     let started: Vec<Process> = process_tree::children(&supervisor.into_iter().collect());
     let mut stopped = StopResult::default();
     stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
-    let children_result = stop_children(dir, started, None).await;
+    let children_result = stop_children(dir, started, Servers::running(dir)).await;
     StopResult {
         ended: stopped.ended + children_result.ended,
         left: [stopped.left, children_result.left].concat(),
@@ -69,20 +71,44 @@ pub async fn stop_failed_start(dir: &DataDir) {
     stop_orphans(dir, vec![]).await;
 }
 
-/// Stops machine agents, unit agents, hooks and the controller. `started`: children of the supervisor, which must no
-/// longer start processes, and `controller`: the controller among them, if it is known.
-pub async fn stop_children(dir: &DataDir, started: Vec<Process>, controller: Option<Process>) -> StopResult {
+/// What agents need until they have ended: the controllers, and what the controllers need, an etcd of the data folder.
+#[derive(Debug, Default)]
+pub struct Servers {
+    /// The controllers.
+    pub controllers: Vec<Process>,
+    /// The etcd.
+    pub etcd: Option<Process>,
+}
+
+impl Servers {
+    /// Those of a data folder that run.
+    pub fn running(dir: &DataDir) -> Servers {
+        Servers { controllers: lock::controllers(dir), etcd: lock::etcd(dir) }
+    }
+
+    fn has(&self, process: Process) -> bool {
+        self.controllers.contains(&process) || self.etcd == Some(process)
+    }
+
+    /// Stops the controllers, then the etcd.
+    async fn stop(self, stopped: &mut StopResult) {
+        stopped.stop(self.controllers.into_iter().collect(), CONTROLLER_GRACE).await;
+        stopped.stop(self.etcd.into_iter().collect(), ETCD_GRACE).await;
+    }
+}
+
+/// Stops machine agents, unit agents, hooks and then the servers. `started`: children of the supervisor, which must no
+/// longer start processes.
+pub async fn stop_children(dir: &DataDir, started: Vec<Process>, servers: Servers) -> StopResult {
     let mut stopped = StopResult::default();
     let held = HeldLocks::below(dir.path());
-    let controller = controller.or_else(|| lock::controller(dir));
     let machines = machine_folders(dir.path());
     let agents =
         machines.iter().filter_map(|machine| started_for(ProcessKind::MachineAgent, machine, machine));
-    let agents =
-        agents.chain(started).chain(held.machine_agents).filter(|process| Some(*process) != controller);
+    let agents = agents.chain(started).chain(held.machine_agents).filter(|process| !servers.has(*process));
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     stop_units(&machines, held.unit_agents, &mut stopped).await;
-    stopped.stop(controller.into_iter().collect(), CONTROLLER_GRACE).await;
+    servers.stop(&mut stopped).await;
     stopped
 }
 
@@ -95,16 +121,18 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     stopped
 }
 
-/// Stops the controller and the machine agents that a killed supervisor left running, and those that this one has
+/// Stops the servers and the machine agents that a killed supervisor left running, and those that this one has
 /// `started`. Unit agents keep running.
 pub async fn stop_orphans(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let machines = machine_folders(dir.path());
     let named =
         machines.iter().filter_map(|machine| started_for(ProcessKind::MachineAgent, machine, machine));
-    let all =
-        named.chain(started).chain(lock::controller(dir)).chain(HeldLocks::below(dir.path()).machine_agents);
-    stopped.stop(all.collect(), CONTROLLER_GRACE).await;
+    let servers = Servers::running(dir);
+    let agents = named.chain(started).chain(HeldLocks::below(dir.path()).machine_agents);
+    let agents = agents.filter(|process| !servers.has(*process));
+    stopped.stop(agents.chain(servers.controllers.iter().copied()).collect(), CONTROLLER_GRACE).await;
+    Servers { controllers: Vec::new(), ..servers }.stop(&mut stopped).await;
     stopped
 }
 

@@ -15,6 +15,7 @@ use host::process::Process;
 use host::restart::{EXIT_REFUSED, EndedBy, RECOVERED_AFTER_MS, Restarts};
 use host::{log_file, log_tail};
 use state::terms::health::ProcessEnd;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ const FIRST_DELAY_MS: u64 = 100;
 const DELAY_MAX_MS: u64 = 30_000;
 
 /// A program to start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The executable.
     pub path: PathBuf,
@@ -42,6 +43,10 @@ pub struct Program {
     pub argument_while: Option<(PathBuf, &'static str)>,
     /// The folder that it works in, if it must not be started once this is not in place any more.
     pub folder: Option<Arc<OpenFolder>>,
+    /// The folder that is its working folder; that of the supervisor if none.
+    pub working_folder: Option<PathBuf>,
+    /// The variables that it does not inherit.
+    pub without_variables: Vec<OsString>,
     /// The file to which its stdout and stderr are appended.
     pub log: PathBuf,
     /// The pid file to write; `None` if the program writes it itself.
@@ -206,7 +211,14 @@ fn start(program: &Program) -> io::Result<tokio::process::Child> {
         Some((file, argument)) if exists(file)? => Some(argument),
         Some(_) | None => None,
     };
-    Command::new(&program.path)
+    let mut command = Command::new(&program.path);
+    if let Some(folder) = &program.working_folder {
+        command.current_dir(folder);
+    }
+    for name in &program.without_variables {
+        command.env_remove(name);
+    }
+    command
         .args(&program.arguments)
         .args(argument)
         .stdin(Stdio::null())
@@ -227,11 +239,9 @@ mod tests {
         let daemon = SupervisedProcess::start(Program {
             path: "sleep".into(),
             arguments: vec!["1000".to_owned()],
-            argument_while: None,
-            folder: None,
             log: folder.path().join("logs/log"),
             pid_file: Some(pid_file.clone()),
-            exits_file: None,
+            ..Program::default()
         });
         let next_process = async |old: Option<Process>| loop {
             match Process::read_alive(&pid_file) {
@@ -266,10 +276,8 @@ mod tests {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), script],
             argument_while: Some((path("mark"), "--restored")),
-            folder: None,
             log: path("log"),
-            pid_file: None,
-            exits_file: None,
+            ..Program::default()
         });
         process.refused().await;
         let ran = || std::fs::read_to_string(path("runs")).expect("it ran");
@@ -290,11 +298,8 @@ mod tests {
         let program = Program {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), script],
-            argument_while: None,
-            folder: None,
             log: path("log"),
-            pid_file: None,
-            exits_file: None,
+            ..Program::default()
         };
         let process = SupervisedProcess::start_observed(program, changed.clone());
         changed.notified().await;
@@ -316,11 +321,9 @@ mod tests {
         let process = SupervisedProcess::start(Program {
             path: "sh".into(),
             arguments: vec!["-c".to_owned(), "echo ERROR cannot serve; exit 1".to_owned()],
-            argument_while: None,
-            folder: None,
             log: path("log"),
-            pid_file: None,
             exits_file: Some(path("exits")),
+            ..Program::default()
         });
         let count = || ProcessExits::read(&path("exits")).map_or(0, |exits| exits.count);
         while count() < 12 {
@@ -347,15 +350,8 @@ mod tests {
         let log = folder.path().join("log");
         std::fs::create_dir(&log).expect("a folder in the place of the log");
         let changed = Arc::new(Notify::new());
-        let program = Program {
-            path: "sh".into(),
-            arguments: Vec::new(),
-            argument_while: None,
-            folder: None,
-            log: log.clone(),
-            pid_file: None,
-            exits_file: None,
-        };
+        let program =
+            Program { path: "sh".into(), arguments: Vec::new(), log: log.clone(), ..Program::default() };
         let process = SupervisedProcess::start_observed(program, changed.clone());
         changed.notified().await;
         let exits = process.exits().expect("it was not started");

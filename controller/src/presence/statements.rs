@@ -150,6 +150,16 @@ impl PresenceSnapshot {
 }
 
 impl Presence {
+    /// Returns what is known about the boots of an agent.
+    pub(crate) fn boots(&self, agent: Uuid) -> Boots {
+        self.agents().get(&agent).map(|presence| presence.boots.clone()).unwrap_or_default()
+    }
+
+    /// Whether a machine has not reported this boot yet.
+    pub fn is_new_boot(&self, machine: Uuid, boot: &str) -> bool {
+        self.agents().get(&machine).is_none_or(|presence| presence.boots.boot != boot)
+    }
+
     /// Takes the agents of which the others are to be told that they were removed.
     pub(crate) fn take_removed(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.removed.lock().expect("no holder panics")).into_iter().collect()

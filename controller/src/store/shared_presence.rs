@@ -7,7 +7,7 @@
 use super::outage::Outage;
 use futures::future::BoxFuture;
 use state::documents::draft::Revision;
-use state::status::shared_presence::{BootChange, Statement, Topic};
+use state::status::shared_presence::{BootChange, Boots, Statement, Topic};
 use state::terms::names::Uuid;
 use std::sync::{Arc, Weak};
 
@@ -65,11 +65,17 @@ pub trait SharedStatements: Send + Sync {
     /// If the store cannot be used. Some of them may have been made.
     fn change(&self, changes: Vec<StatementChange>) -> BoxFuture<'_, Result<(), Outage>>;
 
-    /// Changes the boots of an agent. The receiver has them when this returns.
+    /// Changes the boots of an agent. The receiver has them when this returns. `known`: what counts if the statement has ended
+    /// with the controller that has made it, before another one has stated it again.
     ///
     /// # Errors
     /// If the store cannot be used. The change may have been made.
-    fn change_boots(&self, agent: Uuid, change: BootChange) -> BoxFuture<'_, Result<(), Outage>>;
+    fn change_boots(
+        &self,
+        agent: Uuid,
+        known: Boots,
+        change: BootChange,
+    ) -> BoxFuture<'_, Result<(), Outage>>;
 
     /// Tells all controllers that an agent was removed, and deletes all statements about it.
     ///

@@ -24,6 +24,8 @@ use state::terms::operation::{Hook, Operation};
 use std::sync::Arc;
 use test_support::etcd_cluster::EtcdCluster;
 
+mod ended_leases;
+
 type System = Fixture<Etcd, FakeEnvironment>;
 
 /// Two controllers, each with clocks of its own, and the unit web/0.

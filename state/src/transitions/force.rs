@@ -30,7 +30,7 @@ use crate::terms::force::{Force, ForcedBy};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-use super::force_timer::{GRACE_MS, is_due, timer_started_ms};
+use super::force_timer::{GRACE_MS, TimerTime, is_due, timer_started_ms};
 
 /// Scopes that one unit leaves in a batch: each may remove its relation and the application at the other end,
 /// 21 writes and some 15 reads.
@@ -185,6 +185,22 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedRemov
     };
     draft.put(&key, &forced);
     true
+}
+
+/// As [`force_batch`], if the timer is still the one for which the time was computed. Otherwise nothing is done, and the caller computes it again:
+///
+/// 1. The controllers A and B read that the grace period of a unit is over. The clock of B is ahead by two minutes.
+/// 2. A sets the unit Dead, and starts the grace period of its machine agent.
+/// 3. B runs again after the conflict. By its clock, of which `at` has the time, that grace period is over as well.
+///
+/// # Errors
+/// As there.
+pub fn timed_force_batch(draft: &mut Draft, model: Model, id: Uuid, at: TimerTime) -> Result<bool, Refusal> {
+    let forced = draft.get(&model.forced_removal(id));
+    if forced.is_some_and(|forced| timer_started_ms(&forced) != at.timer_started_ms) {
+        return Ok(true);
+    }
+    force_batch(draft, model, id, at.now_ms)
 }
 
 /// Executes the next batch of one forced removal. Returns whether there is more to do now. Deletes the `forced`

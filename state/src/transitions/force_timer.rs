@@ -25,6 +25,15 @@ const CHECKPOINTS_PER_WAIT: i64 = 8;
 /// [`READS_MAX`](crate::documents::draft::READS_MAX) and [`WRITES_MAX`](crate::documents::draft::WRITES_MAX).
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
+/// A time that was computed for one timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerTime {
+    /// The start of the timer ([`timer_started_ms`]).
+    pub timer_started_ms: i64,
+    /// The time, as `now_ms` of [`is_due`].
+    pub now_ms: i64,
+}
+
 /// Whether a unit is Dying and is not marked for forced removal yet.
 pub fn needs_budget_timer(documents: &mut impl Documents, model: Model, id: Uuid) -> bool {
     documents.document(&model.forced_removal(id)).is_none()

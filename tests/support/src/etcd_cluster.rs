@@ -5,6 +5,8 @@
 //! its own, since a start takes seconds.
 
 use std::net::TcpListener;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -20,6 +22,8 @@ struct Member {
     name: String,
     port: u16,
     arguments: Vec<String>,
+    /// The user that runs it; that of the test if none.
+    user: Option<u32>,
     process: Mutex<Option<Child>>,
 }
 
@@ -63,11 +67,28 @@ impl EtcdCluster {
     /// # Panics
     /// If it does not start.
     pub fn start_members(count: usize, flags: &[&str], tls: Option<&ServerTls>) -> EtcdCluster {
-        let started = (0..START_ATTEMPTS).find_map(|_| EtcdCluster::try_start(count, flags, tls));
+        EtcdCluster::try_to_start(|| EtcdCluster::try_start(count, flags, tls, None))
+    }
+
+    /// Starts a cluster, each member as a user of its own from `first_user` on.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_as(count: usize, flags: &[&str], first_user: Option<u32>) -> EtcdCluster {
+        EtcdCluster::try_to_start(|| EtcdCluster::try_start(count, flags, None, first_user))
+    }
+
+    fn try_to_start(start: impl Fn() -> Option<EtcdCluster>) -> EtcdCluster {
+        let started = (0..START_ATTEMPTS).find_map(|_| start());
         started.expect("etcd starts: is the package etcd-server installed?")
     }
 
-    fn try_start(count: usize, flags: &[&str], tls: Option<&ServerTls>) -> Option<EtcdCluster> {
+    fn try_start(
+        count: usize,
+        flags: &[&str],
+        tls: Option<&ServerTls>,
+        first_user: Option<u32>,
+    ) -> Option<EtcdCluster> {
         let folder = tempfile::tempdir().expect("a folder");
         let ports = free_ports(2 * count);
         let names: Vec<String> = (0..count).map(|number| format!("m{number}")).collect();
@@ -106,7 +127,16 @@ impl EtcdCluster {
             .into();
             arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
             arguments.extend(tls_flags.iter().cloned());
-            Member { name: names[number].clone(), port: ports[number], arguments, process: Mutex::new(None) }
+            let user = first_user.map(|first| first + number as u32);
+            if let Some(user) = user {
+                let data = folder.path().join(&names[number]);
+                std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o711))
+                    .expect("own folder");
+                std::fs::DirBuilder::new().mode(0o700).create(&data).expect("a new folder");
+                std::os::unix::fs::chown(data, Some(user), Some(user)).expect("root may do it");
+            }
+            let (name, port) = (names[number].clone(), ports[number]);
+            Member { name, port, arguments, user, process: Mutex::new(None) }
         };
         let members = (0..count).map(member).collect();
         let started = EtcdCluster { members, _folder: folder };
@@ -124,8 +154,17 @@ impl EtcdCluster {
         let member = &self.members[number];
         let mut command = Command::new("etcd");
         command.args(&member.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(user) = member.user {
+            command.uid(user).gid(user).current_dir("/");
+        }
         let process = command.spawn().unwrap_or_else(|error| panic!("{} starts: {error}", member.name));
         *member.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
+    }
+
+    /// Returns the process of a member, unless it was killed.
+    pub fn pid(&self, number: usize) -> Option<i32> {
+        let process = self.members[number].process.lock().unwrap_or_else(PoisonError::into_inner);
+        process.as_ref().and_then(|process| process.id().try_into().ok())
     }
 
     /// Kills a member with SIGKILL.

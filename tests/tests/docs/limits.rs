@@ -137,9 +137,17 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("leases of leaders", &[("controller/src/store/etcd/leader_leases.rs", "TAKEN_AT_ONCE", Count)]),
     (
         "statements about agents",
-        &[("controller/src/store/etcd/statements.rs", "CHANGES_PER_TRANSACTION", Count)],
+        &[
+            ("controller/src/store/etcd/statements.rs", "CHANGES_PER_TRANSACTION", Count),
+            ("controller/src/store/etcd/statements.rs", "BYTES_PER_TRANSACTION", Bytes),
+        ],
     ),
     ("attempts to state the boot", &[("controller/src/store/etcd/statements.rs", "ATTEMPTS_MAX", Count)]),
+    ("the start of the etcd of", &[("cli/src/supervisor/local_etcd.rs", "START_TIMEOUT", Time)]),
+    (
+        "the start of the second controller",
+        &[("cli/src/supervisor/second_controller.rs", "START_TIMEOUT", Time)],
+    ),
     (
         "one batch of a migration",
         &[

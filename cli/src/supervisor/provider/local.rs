@@ -117,11 +117,8 @@ impl Local {
         let program = Program {
             path: self.agent.clone(),
             arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
-            argument_while: None,
-            folder: None,
             log: folder.join(MACHINE_LOG),
-            pid_file: None,
-            exits_file: None,
+            ..Program::default()
         };
         self.running.insert(machine, SupervisedProcess::start_observed(program, self.exits_changed.clone()));
         Ok(())

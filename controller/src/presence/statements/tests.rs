@@ -4,6 +4,7 @@ use super::super::*;
 use super::*;
 use crate::store::shared_presence::Stated;
 use state::terms::activity::Activity;
+use state::terms::health::{ProcessEnd, UnitAgentExit};
 use state::terms::hook_name::HookName;
 
 const UNIT: Uuid = Uuid(1);
@@ -124,6 +125,31 @@ fn a_report_of_a_controller_that_was_cut_off_does_not_come_back() {
     scene.state(0, 4_000);
     scene.state(1, 4_000);
     assert_eq!(shown(&scene), [false, false]);
+}
+
+/// 1. The process of an agent has ended, and the next one has sent requests to the first controller. 2. That one dies.
+#[test]
+fn the_end_of_a_process_stays_outdated_when_the_controller_of_its_agent_ends() {
+    let mut scene = Scene::new();
+    let exit = UnitAgentExit {
+        end: ProcessEnd::Code(101),
+        fault: None,
+        last_error: None,
+        since_ms: 1,
+        at_ms: 1,
+        count: 1,
+    };
+    let health = UnitHealth { exit: Some(exit), ..UnitHealth::default() };
+    scene.controllers[1].set_health(UNIT, Some(health), 1_000);
+    scene.state(1, 1_000);
+    let shown = |scene: &Scene| scene.snapshot(1, 9_000).health(UNIT).is_some();
+    assert!(shown(&scene));
+    scene.controllers[0].record_request(UNIT, 2_000);
+    scene.state(0, 2_000);
+    assert!(!shown(&scene));
+    scene.end_first(3_000);
+    assert!(!scene.snapshot(1, 9_000).has_reported(UNIT));
+    assert!(!shown(&scene));
 }
 
 /// A run that ends while documents are read may be in neither them nor what is known afterwards, and the boot of an attach in

@@ -21,8 +21,11 @@ use std::sync::{Arc, Weak};
 /// The length of the lease of a controller, in seconds: half of the time after which a silent agent is shown as lost, so
 /// that the agents of a controller that has died are shown as lost after 90 s at most if they do not find another one.
 const LEASE_SECONDS: i64 = api::LOST_AFTER_MS as i64 / 2_000;
-/// The changes of one transaction. Each has a comparison and an operation of some 500 bytes.
+/// The changes of one transaction. Most have a comparison and an operation of some 500 bytes.
 const CHANGES_PER_TRANSACTION: usize = 64;
+/// The bytes of the statements of one transaction, unless one alone is larger: a third of the 1.5 MiB that etcd accepts,
+/// because keys and comparisons are not counted.
+const BYTES_PER_TRANSACTION: usize = 512 << 10;
 /// How often the boots of an agent are read again because another controller has changed them in between.
 const ATTEMPTS_MAX: usize = 5;
 
@@ -111,8 +114,7 @@ impl EtcdStatements {
         compare.push(written_at(core.layout.store(), core.store_revision));
         let lease = success.iter().find_map(lease_of);
         let response = core.client.idempotent_txn(TxnRequest { compare, success, failure }).await;
-        if let Err(CallError::NotDone(Outage::Refused(why))) = &response
-            && why.contains("lease not found")
+        if response.as_ref().is_err_and(is_lease_ended)
             && let Some(lease) = lease
         {
             self.forget_lease(lease).await; // etcd refuses one that has ended
@@ -130,34 +132,69 @@ impl EtcdStatements {
             return Ok(());
         }
         let lease = self.lease().await?;
-        for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
-            let (compares, operations): (Vec<_>, Vec<_>) =
-                chunk.iter().map(|change| self.operation(change, lease)).unzip();
-            if self.write(compares, operations).await? || chunk.len() == 1 {
-                continue;
-            }
-            for change in chunk {
-                let (compare, operation) = self.operation(change, lease);
-                self.write(vec![compare], vec![operation]).await?;
-            }
+        for chunk in batches(changes) {
+            self.change_batch(chunk, lease).await?;
         }
         Ok(())
     }
 
-    async fn change_boots(&self, agent: Uuid, change: BootChange) -> Result<(), CallError> {
+    /// Makes the changes of one transaction. Those that another controller has overtaken are left out, and the rest is
+    /// written again at once: two controllers that take over the agents of a third one have the same changes.
+    async fn change_batch(&self, mut changes: Vec<StatementChange>, lease: i64) -> Result<(), CallError> {
+        while !changes.is_empty() {
+            let (compares, operations): (Vec<_>, Vec<_>) =
+                changes.iter().map(|change| self.operation(change, lease)).unzip();
+            let written = match self.write_or_read(compares, operations, Vec::new()).await {
+                // it would be the first one of the next list again, and nothing behind it would be stated
+                Err(CallError::TooLarge(why)) if changes.len() == 1 => {
+                    tracing::warn!("a statement about agent {} is not written: {why}", changes[0].agent);
+                    return Ok(());
+                }
+                written => written?,
+            };
+            if written.succeeded {
+                return Ok(());
+            }
+            let revision = written.header.unwrap_or_default().revision.unsigned_abs();
+            self.0.wait_reached(revision).await.map_err(CallError::Unknown)?;
+            let before = changes.len();
+            changes.retain(|change| {
+                let stated = self.stated(change.agent, change.topic);
+                stated.map_or(0, |stated| stated.revision) == change.replaces
+            });
+            if changes.len() == before {
+                break;
+            }
+        }
+        // The mirror does not have what has overtaken them: a statement that this version cannot read.
+        for change in changes {
+            let (compare, operation) = self.operation(&change, lease);
+            self.write(vec![compare], vec![operation]).await?;
+        }
+        Ok(())
+    }
+
+    async fn change_boots(&self, agent: Uuid, known: Boots, change: BootChange) -> Result<(), CallError> {
         let mut stated = self.stated(agent, Topic::Boots);
         for _ in 0..ATTEMPTS_MAX {
             let replaces = stated.as_ref().map_or(0, |stated| stated.revision);
             let boots = match stated.map(|stated| stated.statement) {
                 Some(Statement::Boots(boots)) => boots.at(replaces),
-                _ => Boots::default(),
+                _ => known.clone(),
             };
             let Some(boots) = boots.after(&change) else { return Ok(()) };
             let statement = Some(Statement::Boots(boots));
             let changed = StatementChange { agent, topic: Topic::Boots, statement, replaces };
             let (compare, operation) = self.operation(&changed, self.lease().await?);
             let read = get_operation(self.0.layout.statement(agent, Topic::Boots));
-            let written = self.write_or_read(vec![compare], vec![operation], vec![read]).await?;
+            let written = match self.write_or_read(vec![compare], vec![operation], vec![read]).await {
+                // the next attempt takes another lease: the attach need not be refused
+                Err(error) if is_lease_ended(&error) => {
+                    stated = self.stated(agent, Topic::Boots);
+                    continue;
+                }
+                written => written?,
+            };
             if written.succeeded {
                 return Ok(());
             }
@@ -167,7 +204,7 @@ impl EtcdStatements {
                 stated_by(&kv.value, &self.0.handle, Topic::Boots, kv.mod_revision.unsigned_abs())
             });
         }
-        Err(CallError::NotDone(Outage::Refused("the boots of an agent are changed all the time".to_owned())))
+        Err(CallError::NotDone(Outage::Refused(OVERTAKEN.to_owned())))
     }
 
     async fn remove(&self, agent: Uuid) -> Result<(), CallError> {
@@ -190,10 +227,49 @@ impl EtcdStatements {
     }
 
     fn outage(&self, error: CallError) -> Outage {
+        // etcd can be used: the next statement takes another lease, or the attach is repeated
+        let is_of_store = !is_lease_ended(&error) && !is_overtaken(&error);
         let outage = error.outage();
-        self.0.health.record_outage(&outage);
+        if is_of_store {
+            self.0.health.record_outage(&outage);
+        }
         outage
     }
+}
+
+/// Whether etcd refuses a lease that has ended.
+fn is_lease_ended(error: &CallError) -> bool {
+    matches!(error, CallError::NotDone(Outage::Refused(why)) if why.contains("lease not found"))
+}
+
+/// Why the boots of an agent were not stated.
+const OVERTAKEN: &str = "the boots of an agent are changed all the time";
+
+fn is_overtaken(error: &CallError) -> bool {
+    matches!(error, CallError::NotDone(Outage::Refused(why)) if why == OVERTAKEN)
+}
+
+/// Divides changes into those of one transaction each.
+fn batches(changes: Vec<StatementChange>) -> Vec<Vec<StatementChange>> {
+    let mut batches: Vec<Vec<StatementChange>> = Vec::new();
+    let mut bytes = 0;
+    for change in changes {
+        let added = serde_json::to_string(&change.statement).expect("plain data").len();
+        let has_room = |batch: &&mut Vec<StatementChange>| {
+            batch.len() < CHANGES_PER_TRANSACTION && bytes + added <= BYTES_PER_TRANSACTION
+        };
+        match batches.last_mut().filter(has_room) {
+            Some(batch) => {
+                batch.push(change);
+                bytes += added;
+            }
+            None => {
+                batches.push(vec![change]);
+                bytes = added;
+            }
+        }
+    }
+    batches
 }
 
 /// Ends the statements of a handle whose process has ended: they would be taken for those of a controller that serves. Whose
@@ -221,8 +297,15 @@ impl SharedStatements for EtcdStatements {
         Box::pin(async { self.change(changes).await.map_err(|error| self.outage(error)) })
     }
 
-    fn change_boots(&self, agent: Uuid, change: BootChange) -> BoxFuture<'_, Result<(), Outage>> {
-        Box::pin(async move { self.change_boots(agent, change).await.map_err(|error| self.outage(error)) })
+    fn change_boots(
+        &self,
+        agent: Uuid,
+        known: Boots,
+        change: BootChange,
+    ) -> BoxFuture<'_, Result<(), Outage>> {
+        Box::pin(
+            async move { self.change_boots(agent, known, change).await.map_err(|error| self.outage(error)) },
+        )
     }
 
     fn remove(&self, agent: Uuid) -> BoxFuture<'_, Result<(), Outage>> {
@@ -240,5 +323,32 @@ impl SharedStatements for EtcdStatements {
 
     fn others(&self) -> Vec<OtherController> {
         self.0.mirror().statements.others()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::status::shared_presence::AgentStatement;
+
+    #[test]
+    fn a_transaction_has_few_changes_and_few_bytes_unless_one_is_larger() {
+        let change = |bytes: usize| StatementChange {
+            agent: Uuid(1),
+            topic: Topic::Agent,
+            statement: Some(Statement::Agent(AgentStatement {
+                obstructed_recalls: [(Uuid(2), "x".repeat(bytes))].into(),
+                ..AgentStatement::default()
+            })),
+            replaces: 0,
+        };
+        let sizes = |bytes: &[usize]| {
+            let changes = bytes.iter().map(|bytes| change(*bytes)).collect();
+            batches(changes).iter().map(Vec::len).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[]), [0; 0]);
+        assert_eq!(sizes(&[100; 130]), [64, 64, 2]);
+        assert_eq!(sizes(&[100 << 10; 11]), [5, 5, 1], "512 KiB have room for five");
+        assert_eq!(sizes(&[1, 600 << 10, 1, 1]), [1, 1, 2]);
     }
 }

@@ -13,7 +13,7 @@ use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::tests::force::fixture::{NOW, force_unit, forced, members, related_units, started, sweep};
 use crate::tests::*;
 use crate::transitions::force;
-use crate::transitions::force_timer::GRACE_MS;
+use crate::transitions::force_timer::{GRACE_MS, TimerTime};
 use crate::unit::snapshot::Change;
 use crate::unit::writes::BagWrites;
 
@@ -35,6 +35,24 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
     sweep(&mut world, NOW + 2 * GRACE_MS);
     assert!(world.is_removed(web.unit));
     assert_eq!((forced(&world), world.life(db.unit)), (0, Some(Life::Alive)));
+}
+
+/// The time was computed for the grace period of the unit, before another controller has set it Dead.
+#[test]
+fn a_time_that_belongs_to_another_timer_ends_no_grace_period() {
+    let mut world = World::new();
+    let (_, web, _) = related_units(&mut world);
+    force_unit(&mut world, web.unit, Force::AfterWait, NOW);
+    sweep(&mut world, NOW + GRACE_MS);
+    let batch = |world: &mut World, timer_started_ms: i64, now_ms: i64| {
+        let at = TimerTime { timer_started_ms, now_ms };
+        let ran = world.run(|draft, _| force::timed_force_batch(draft, MODEL, web.unit, at));
+        ran.expect("force is never refused")
+    };
+    assert!(batch(&mut world, NOW, NOW + 100 * GRACE_MS), "the caller computes the time again");
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    batch(&mut world, NOW + GRACE_MS, NOW + 2 * GRACE_MS);
+    assert!(world.is_removed(web.unit));
 }
 
 #[test]
