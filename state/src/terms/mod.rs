@@ -33,6 +33,7 @@ pub mod provider_kind;
 pub mod proxy;
 pub mod refusal;
 pub mod resource;
+pub mod run_lock;
 pub mod secret;
 pub mod settings;
 pub mod ssh_key;

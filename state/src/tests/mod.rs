@@ -23,6 +23,7 @@ mod refusals;
 mod relation_hooks;
 mod relations;
 mod removal_cost;
+mod run_locks;
 mod storage;
 mod subordinates;
 mod views;
