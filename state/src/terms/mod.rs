@@ -42,6 +42,7 @@ pub mod status;
 pub mod status_info;
 pub mod status_message;
 pub mod storage;
+pub mod store_engine;
 pub mod string_enum;
 pub mod unit_documents;
 pub mod write_failure;
