@@ -1,6 +1,6 @@
 //! The charm on this machine: its folder, its hooks behind their shims, and the tool calls of these hooks.
 //!
-//! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
+//! Hooks and actions run under a lock that the shim inherits, so a hook never runs beside its own repetition, even if the
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `lock_wait` waits for the hook lock; `debug_session` runs hooks in a
@@ -47,6 +47,7 @@ use crate::folder::UnitFolder;
 use crate::hook_session::{CallsFile, CallsLine, ControllerRequest, HookSession};
 use crate::hook_tools::HookTools;
 use crate::ports::{CharmHost, HookHost};
+use crate::run_lock_files;
 use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,7 @@ use state::terms::activity::Activity;
 use state::terms::log_module;
 use state::terms::operation::Operation;
 use state::terms::required_file::RequiredFile;
+use state::terms::run_lock::RunLock;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::MachineFacts;
 use state::unit::hook_log::HookHandler;
@@ -70,8 +72,6 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// The hook lock in the folder of a machine or of a unit: it is held while a hook runs.
-pub(crate) const HOOK_LOCK: &str = "hook.lock";
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
@@ -91,9 +91,9 @@ pub struct CharmRunner {
     declared: RefCell<Option<Arc<Charm>>>,
     /// The files that hooks need which were unpacked with the installed charm.
     unpacked: RefCell<BTreeSet<RequiredFile>>,
-    /// The hook lock while it is held; the shim inherits it.
+    /// The lock of the run while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
-    /// The last error of the hook lock that was logged, until it is acquired.
+    /// The last error of a lock that was logged, until it is acquired.
     lock_error: RefCell<Option<String>>,
     run_folders: RunFolders,
     /// The runs that have finished since expired folders were last deleted, with their folders. Expired folders are deleted while the next hook
@@ -217,12 +217,14 @@ impl CharmRunner {
         })
     }
 
-    /// Waits until the hook lock is acquired: that of the unit if `parallel`, else that of the machine.
-    async fn acquire_lock(&self, parallel: bool) -> Rc<Lock> {
-        let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
-        let path = folder.join(HOOK_LOCK);
+    /// Waits until a lock is acquired.
+    async fn acquire_lock(&self, lock: &RunLock) -> Rc<Lock> {
+        self.acquire_lock_file(&run_lock_files::file(&self.folder, lock)).await
+    }
+
+    async fn acquire_lock_file(&self, path: &Path) -> Rc<Lock> {
         let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let lock = Rc::new(lock_wait::acquire(&path, &holder, &self.lock_error).await);
+        let lock = Rc::new(lock_wait::acquire(path, &holder, &self.lock_error).await);
         *self.lock.borrow_mut() = Rc::downgrade(&lock);
         lock
     }

@@ -22,6 +22,7 @@ use serde_json::json;
 use state::terms::cause::Cause;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::run_lock::HeldLock;
 use state::unit::agent_causes;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
@@ -133,7 +134,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
         wall_ms: crate::clock::wall_ms(),
         leader_generation: local.elected_generation,
         // an agent that runs and has not started its next operation does not hold the lock yet
-        holds_hook_lock: !is_running,
+        held_lock: if is_running { HeldLock::None } else { HeldLock::Any },
         ..Now::hypothetical()
     };
     let name = &local.name;
@@ -158,7 +159,7 @@ pub async fn why(dir: &Path, program: Result<PathBuf>) -> Result<String> {
         | Act::RecordOutcome(_)
         | Act::Reattach(_)
         | Act::ChangeLeadership(_)
-        | Act::AcquireHookLock
+        | Act::AcquireLock(_)
         | Act::Finish => Vec::new(),
     };
     let next = agent_act::next(name, &act).map_or_else(|| text(&causes, &now), |line| line + "\n");

@@ -6,9 +6,9 @@
 //! end. Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
 
 use crate::folder::UnitFolder;
-use crate::hook_process::HOOK_LOCK;
 use crate::hook_process::run_files::{read_outcome, read_run_file};
 use crate::requested_commands::arguments;
+use crate::run_lock_files::HOOK_LOCK;
 use crate::socket_dir;
 use crate::tool_socket::REQUEST_COMMANDS;
 use api::machine_folder::AGENTS_DIR;

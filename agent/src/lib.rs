@@ -58,6 +58,7 @@ pub mod reboot;
 pub mod reboot_request;
 pub mod recorded_runs;
 pub mod requested_commands;
+mod run_lock_files;
 pub mod sd_notify;
 pub mod service;
 pub mod socket_dir;

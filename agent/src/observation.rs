@@ -6,8 +6,8 @@
 
 use crate::folder::UnitFolder;
 use crate::folder_port::{CONTROLLER_ERROR, is_set_aside};
-use crate::hook_process::HOOK_LOCK;
 use crate::installed_programs::{AGENT_PROGRAM, HOOK_PROGRAM};
+use crate::run_lock_files::HOOK_LOCK;
 use api::machine_folder::SOCKET_DIR;
 use host::disk::FullDisk;
 use host::file::read_regular_text;

@@ -12,6 +12,7 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::CharmRef;
+use state::terms::run_lock::RunLock;
 use state::terms::settings::{Bag, BagChange};
 use state::terms::ssh_key::SshKey;
 use state::terms::storage::{MachineStorage, StorageId};
@@ -99,11 +100,10 @@ pub trait HookHost {
 
 /// The charm of a unit: its folder and its processes.
 pub trait CharmHost {
-    /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
-    /// Dropping it releases the lock, unless a hook's process still holds it.
+    /// A lock that is held during a run. Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
-    /// Waits until the hook lock is acquired.
-    fn lock(&self, parallel: bool) -> impl Future<Output = Self::Lock>;
+    /// Waits until this lock is acquired.
+    fn lock(&self, lock: &RunLock) -> impl Future<Output = Self::Lock>;
     /// The declarations of the installed charm. None before the first installation, or if the folder was
     /// deleted.
     fn declared(&self) -> Option<Arc<Charm>>;

@@ -15,9 +15,9 @@
 
 use crate::clock::{HostClock, kernel_boot_id, random_uuid};
 use crate::deployer::Deployer;
-use crate::hook_process::HOOK_LOCK;
 use crate::ports::Clock;
 use crate::reboot_request::{self, BOOT_FILE, requested_boot};
+use crate::run_lock_files::{self, HOOK_LOCK};
 use crate::service::{self, Supervision};
 use anyhow::Result;
 use host::file::write_atomic;
@@ -75,10 +75,11 @@ async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Su
     while requested_boot(machine)? != Some(this_boot(machine)) {
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    // hooks that run in parallel hold the lock of their own unit only
+    // hooks and actions that run in parallel hold the lock of their own unit only, and others that of their execution group
     let folders = deployer.claims()?.into_iter().map(|claim| claim.folder.file(HOOK_LOCK));
+    let groups = run_lock_files::group_files(machine)?;
     let mut held = Vec::new();
-    for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
+    for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders).chain(groups) {
         held.push(acquire_lock(&lock).await?);
     }
     let action = match services {

@@ -36,6 +36,7 @@ use sender::Sender;
 use state::charm::Charm;
 use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{CharmRef, Operation};
+use state::terms::run_lock::{HeldLock, RunLock};
 use state::unit::decision::{Act, CharmOnDisk, Now};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput, NoContext};
@@ -57,6 +58,11 @@ pub struct UnitAgent<S, A, H, C> {
     commands: RequestedCommands,
     /// Why a lost charm cannot be fetched again.
     charm_error: CharmError,
+}
+
+/// What a decision knows of the lock that is held.
+fn held<T>(lock: Option<&(RunLock, T)>) -> HeldLock {
+    lock.map_or(HeldLock::None, |(lock, _)| HeldLock::One(lock.clone()))
 }
 
 /// The process of a run at its closed gate, and the context that it was started with.
@@ -114,9 +120,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     }
 
     /// The facts of the agent's environment on which the decision loop bases its decisions.
-    fn now(&self, holds_hook_lock: bool) -> Now {
+    fn now(&self, held_lock: HeldLock) -> Now {
         let charm = self.charm_error.observe(self.is_charm_missing());
-        Now { holds_hook_lock, charm, commands: self.commands.oldest(), ..self.shared.now() }
+        Now { held_lock, charm, commands: self.commands.oldest(), ..self.shared.now() }
     }
 
     /// Whether the charm is to be fetched before a run starts.
@@ -136,16 +142,20 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let mut reboot_requests = RequestTimes::default();
         loop {
             self.commands.confirm(shared.local().awaited(), shared.volatile.borrow().last_refusal.as_ref());
-            let (now, saves) = (self.now(lock.is_some()), shared.saves());
+            let (now, saves) = (self.now(held(lock.as_ref())), shared.saves());
             let act = resolve::next(&shared.local(), shared.view().as_deref(), &now).act;
             match act {
                 Act::Finish => return Ok(UnitAgentEnd::Finished),
                 Act::Reattach(run) => self.reattach(&run).instrument(run_log::span(&run)).await?,
-                Act::AcquireHookLock => {
-                    let parallel = shared.view().is_some_and(|view| view.model.parallel);
-                    let (locked, changed) =
-                        (pin!(self.charms.lock(parallel)), pin!(shared.act_changed.notified()));
-                    lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
+                Act::AcquireLock(wanted) => {
+                    // two agents would wait for each other if each kept its lock while it waits for that of the other
+                    drop(lock.take());
+                    let acquired = {
+                        let (locked, changed) =
+                            (pin!(self.charms.lock(&wanted)), pin!(shared.act_changed.notified()));
+                        tokio::select! { biased; held = locked => Some(held), () = changed => None }
+                    };
+                    lock = acquired.map(|held| (wanted, held));
                     continue;
                 }
                 Act::FetchBag(request) => {

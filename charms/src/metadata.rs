@@ -68,6 +68,10 @@ pub fn read(file: &Value, charm: &mut Charm, checker: &mut Checker) {
     if !charm.containers.is_empty() {
         checker.add("containers", "the charm needs Kubernetes containers, but Pintle runs units on machines");
     }
+    let series = root.get("series").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if !series.is_empty() && series.iter().all(|name| name == "kubernetes") {
+        checker.add("series", "the charm is for Kubernetes, but Pintle runs units on machines");
+    }
 }
 
 fn read_identity(root: &Map<String, Value>, charm: &mut Charm, checker: &mut Checker) {
@@ -354,8 +358,12 @@ mod tests {
 
     #[test]
     fn a_kubernetes_charm_is_refused_with_its_reason() {
-        let (_, problems) = read_text("name: a\nsummary: ''\ndescription: ''\ncontainers: {app: {}}\n");
-        assert_eq!(problems.len(), 1);
-        assert!(problems[0].contains("Kubernetes"), "{problems:?}");
+        for what in ["containers: {app: {}}", "series: [kubernetes]\ndeployment: {type: stateful}"] {
+            let (_, problems) = read_text(&format!("name: a\nsummary: ''\ndescription: ''\n{what}\n"));
+            assert_eq!(problems.len(), 1, "{what}: {problems:?}");
+            assert!(problems[0].contains("Kubernetes"), "{problems:?}");
+        }
+        let (_, problems) = read_text("name: a\nsummary: ''\ndescription: ''\nseries: [jammy, kubernetes]\n");
+        assert_eq!(problems, [""; 0]);
     }
 }

@@ -74,7 +74,8 @@ async fn the_status_before_a_write_is_not_shown_after_it() {
 async fn a_unit_that_waits_for_the_hook_lock_has_work_to_do() {
     let hook = || Activity::hook(HookName::ConfigChanged);
     let holder = UnitName::new("auditor", 0);
-    let message = StatusMessage::WaitingForHookLock { activity: hook(), running: hook(), holder };
+    let message =
+        StatusMessage::WaitingForHookLock { group: None, activity: hook(), running: hook(), holder };
     let waiting = shown(info("active", "old"), info_of("allocating", message));
     let session = session_with(vec![waiting.clone(), waiting, idle("new")]);
     run_command(&["config", "ledger", "port=81"], &session).await;

@@ -21,6 +21,7 @@
 //! generation, and agents report again what it could lack, as after a restore (design 4). Called by `program`.
 
 mod files;
+mod large_bags;
 
 use self::files::{fetch_files, put_files};
 use crate::check::{examine, type_errors, violated_invariants};
@@ -267,6 +268,7 @@ fn documents_of_sqlite(data: &Path) -> Result<Vec<StoredDocument>> {
     report.findings.extend(report.note); // a start would refuse the store
     let hint = format!("repair the store first; to verify it: pintle-controller check {}", data.display());
     require_sound(&report.findings, &hint)?;
+    large_bags::refuse(&inspection)?;
     Ok(inspection.documents.into_values().collect())
 }
 

@@ -164,10 +164,10 @@ pub struct ConfigOption {
 pub struct Action {
     /// The description of the action.
     pub description: String,
-    /// Whether it may run while other actions and hooks of its unit run.
+    /// Whether it may run while hooks and actions of other units of its machine run (`terms::run_lock`).
     #[serde(skip_serializing_if = "is_false")]
     pub parallel: bool,
-    /// The execution group, which the charm declares; may be empty.
+    /// Its execution group: one action of a group runs at a time on a machine. Empty if it has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub execution_group: String,
     /// The JSON schema of the parameters, of type object, as the charm declares it: `properties`, `required`,

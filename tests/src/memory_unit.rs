@@ -11,6 +11,7 @@ use agent::ports::{CharmHost, DiskError, HookHost, UnitStorage};
 use state::charm::Charm;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, Operation};
+use state::terms::run_lock::RunLock;
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::outcome::HookResult;
@@ -95,7 +96,7 @@ impl UnitStorage for MemoryUnit {
 
 impl CharmHost for MemoryUnit {
     type Lock = ();
-    async fn lock(&self, _: bool) {
+    async fn lock(&self, _: &RunLock) {
         yield_now().await;
     }
     fn declared(&self) -> Option<Arc<Charm>> {

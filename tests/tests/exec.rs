@@ -1,8 +1,12 @@
 //! End-to-end tests of commands beside the hooks: `pintle exec` on units and on machines, and `juju-exec` on the machine.
 
 use api::text::refusal::message;
+use host::lock::Lock;
 use serde_json::Value;
+use state::terms::cause::Duty;
 use state::terms::refusal::machine::MachineRefusal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
@@ -65,6 +69,74 @@ fn a_client_that_stops_waiting_ends_nothing_and_cancel_task_ends_the_process() {
     host.until("its process has ended", |_| marker.exists().then_some(()));
     host.until("the task has ended", |host| task(host, id)["timing"]["completed"].is_string().then_some(()));
     assert_eq!(task(&host, id)["machine"], "0");
+}
+
+/// Deploys two units to one machine. Their actions create the file `begun-ACTION` and end when their folder has the file
+/// `go`; `copy` and `same` are of one execution group.
+fn two_units_with_actions() -> Scene {
+    let scene = scene();
+    let charm = scene.copy_of(&sample("hello"), "hello");
+    let actions = "slow: {}\nparallel: {parallel: true}\ncopy: {execution-group: copies}\n\
+                   same: {parallel: true, execution-group: copies}\n";
+    fs::write(charm.join("actions.yaml"), actions).expect("it is the test's");
+    let program = "#!/bin/sh\ntouch begun-$JUJU_ACTION_NAME\nwhile [ ! -e go ]; do sleep 0.05; done\n";
+    for action in ["slow", "parallel", "copy", "same"] {
+        let file = charm.join("actions").join(action);
+        fs::write(&file, program).expect("it is the test's");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is the test's");
+    }
+    scene.ok(&["deploy", text(&charm)]);
+    scene.ok(&["add-unit", "hello", "--to", "0"]);
+    for unit in ["hello/0", "hello/1"] {
+        scene.until("it started", |host| hooks(host, unit).contains(&"start".to_owned()).then_some(()));
+    }
+    scene
+}
+
+/// The execution group whose lock the unit waits for; an inner none for the hook lock.
+fn awaited_lock(host: &Host, unit: &str) -> Option<Option<String>> {
+    host.causes(unit).into_iter().find_map(|cause| match cause.duty {
+        Duty::ReleaseHookLock { group, .. } => Some(group),
+        _ => None,
+    })
+}
+
+#[test]
+fn actions_wait_for_the_lock_that_their_charm_declares_and_no_other() {
+    let host = two_units_with_actions();
+    let file =
+        |unit: &str, name: &str| host.unit_folder(unit).expect("it is deployed").join("charm").join(name);
+    let started = |unit: &str, action: &str| {
+        host.ok(&["run", unit, action, "--background"]);
+        host.until(action, |_| file(unit, &format!("begun-{action}")).exists().then_some(()));
+    };
+    started("hello/0", "slow");
+    fs::write(file("hello/1", "go"), "").expect("written");
+    for action in ["parallel", "copy"] {
+        host.ok(&["run", "hello/1", action]);
+    }
+    host.ok(&["run", "hello/1", "slow", "--background"]);
+    host.until("it waits for the hook lock", |host| {
+        (awaited_lock(host, "hello/1") == Some(None)).then_some(())
+    });
+    assert!(!file("hello/1", "begun-slow").exists());
+    fs::write(file("hello/0", "go"), "").expect("written");
+    host.until("both have run", |_| file("hello/1", "begun-slow").exists().then_some(()));
+    fs::remove_file(file("hello/0", "go")).expect("written above");
+
+    started("hello/0", "copy");
+    host.ok(&["run", "hello/1", "slow"]);
+    host.ok(&["run", "hello/1", "same", "--background"]);
+    let copies = Some(Some("copies".to_owned()));
+    host.until("it waits for the group", |host| (awaited_lock(host, "hello/1") == copies).then_some(()));
+    // the shim of the action holds the lock when its agent is dead
+    let lock = file("hello/0", "").ancestors().nth(3).expect("three up").join("hook-copies.lock");
+    host.signal("KILL", host.agent_pid("hello/0").expect("it runs"));
+    assert!(Lock::take(&lock, "a test").expect("it can be opened").is_err(), "the action runs");
+    assert!(!file("hello/1", "begun-same").exists());
+    fs::write(file("hello/0", "go"), "").expect("written");
+    host.until("it has run", |_| file("hello/1", "begun-same").exists().then_some(()));
+    host.until("the action was not lost", |host| (task(host, "5")["status"] == "completed").then_some(()));
 }
 
 /// The charm declares no storage, which the controller finds when it applies the record of the commands.

@@ -48,7 +48,12 @@ fn settled_is_after_every_change_and_a_waiter_for_the_hook_lock_names_the_holder
     scene.ok(&["config", "two", "n=7"]);
     let hook = || Activity::hook(HookName::ConfigChanged);
     let holder = UnitName::new("one", 0);
-    let message = describe(&StatusMessage::WaitingForHookLock { activity: hook(), running: hook(), holder });
+    let message = describe(&StatusMessage::WaitingForHookLock {
+        group: None,
+        activity: hook(),
+        running: hook(),
+        holder,
+    });
     let waits = scene.unit("two/0").expect("it exists");
     assert_eq!(waits["juju-status"]["current"], "allocating", "{waits}");
     assert_eq!(waits["juju-status"]["message"], message.as_str(), "{waits}");

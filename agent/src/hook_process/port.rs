@@ -19,6 +19,7 @@ use host::lock::Lock;
 use state::charm::Charm;
 use state::terms::operation::CharmRef;
 use state::terms::required_file::RequiredFile;
+use state::terms::run_lock::RunLock;
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::networks::AddressDevice;
@@ -89,8 +90,8 @@ impl CharmRunner {
 impl CharmHost for CharmRunner {
     type Lock = Rc<Lock>;
 
-    async fn lock(&self, parallel: bool) -> Rc<Lock> {
-        self.acquire_lock(parallel).await
+    async fn lock(&self, lock: &RunLock) -> Rc<Lock> {
+        self.acquire_lock(lock).await
     }
 
     fn declared(&self) -> Option<Arc<Charm>> {

@@ -13,9 +13,12 @@ use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_fo
 use crate::hook_process::run_files::{read_outcome, read_run_file};
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::HookHost;
+use crate::run_lock_files;
 use hook_client::shim;
 use host::lock::Lock;
 use host::process::Process;
+use state::terms::operation::Operation;
+use state::terms::run_lock::RunLock;
 use state::unit::local::Run;
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
@@ -25,7 +28,7 @@ impl CharmRunner {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
     pub(super) async fn reattach_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let run_folder = self.folder.started_run(run);
-        // A shim holds the hook lock from before its pid file exists until it ends:
+        // A shim holds its lock from before its pid file exists until it ends:
         // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
         //    shim.
         // 2. Therefore, without a pid file, the lock is acquired, and the files are read again: if there is
@@ -55,7 +58,7 @@ impl CharmRunner {
             }
             // the shim may hold the lock and not have written its pid file; its tools wait for this agent
             tokio::select! {
-                locks = self.both_locks() => lock = Some(locks),
+                locks = self.all_locks(run) => lock = Some(locks),
                 () = tokio::time::sleep(PROCESS_POLL_INTERVAL) => {}
             }
         }
@@ -97,8 +100,19 @@ impl CharmRunner {
             .then(|| self.finish(run, session, run_file.handler))
     }
 
-    /// Both hook locks: a shim holds one of them, depending on the model's setting when the run started.
-    async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
-        (self.acquire_lock(false).await, self.acquire_lock(true).await)
+    /// Every lock that the shim of this run can hold: that depends on the model's setting and on the charm when the run
+    /// started. Never completes if the locks of the execution groups cannot be listed.
+    async fn all_locks(&self, run: &Run) -> Vec<Rc<Lock>> {
+        let mut locks =
+            vec![self.acquire_lock(&RunLock::Machine).await, self.acquire_lock(&RunLock::Unit).await];
+        if let Operation::Action { .. } = run.operation {
+            let Ok(groups) = run_lock_files::group_files(&self.folder.machine()) else {
+                return std::future::pending().await;
+            };
+            for file in groups {
+                locks.push(self.acquire_lock_file(&file).await);
+            }
+        }
+        locks
     }
 }

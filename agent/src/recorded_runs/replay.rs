@@ -22,6 +22,7 @@ use crate::tool_socket::{self, ContextState};
 use crate::{config, juju_paths};
 use anyhow::{Context, Result, bail};
 use hook_client::shim;
+use state::terms::run_lock::RunLock;
 use state::unit::environment::MachineFacts;
 use state::unit::local::Run;
 use state::unit::outcome::{HookResult, RunExit};
@@ -113,7 +114,7 @@ async fn execute(
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let has_ended = Cell::new(false);
     // the hook lock of the copy: that of the unit is not taken
-    let _lock = charms.lock(true).await;
+    let _lock = charms.lock(&RunLock::Unit).await;
     let running = async {
         let result: HookResult = charms.run(&run, context, None, answers).await;
         has_ended.set(true);

@@ -12,6 +12,7 @@ use host::backoff::Backoff;
 use state::agents::lease::ClockReading;
 use state::terms::activity::Activity;
 use state::terms::cause::Cause;
+use state::terms::run_lock::HeldLock;
 use state::unit::decision::{CharmOnDisk, Now};
 use state::unit::local::{Event, Local, Run};
 use state::unit::pending_reports::PendingReports;
@@ -107,7 +108,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             since_boot_ms,
             agent_start_ms: volatile.agent_start_ms,
             wall_ms: self.clock.wall_ms(),
-            holds_hook_lock: false,
+            held_lock: HeldLock::None,
             no_run_process: volatile.no_run_process,
             attached: volatile.epoch.is_some(),
             link_age_ms: volatile

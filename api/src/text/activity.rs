@@ -4,6 +4,14 @@
 
 use state::terms::activity::Activity;
 
+/// The lock that a unit waits for: that of an execution group, or the hook lock.
+pub(crate) fn hook_lock(group: Option<&str>) -> String {
+    match group {
+        Some(group) => format!("the machine's lock of execution group {group:?}"),
+        None => "the machine's hook lock".to_owned(),
+    }
+}
+
 /// Juju's message for an agent that runs an operation: `running config-changed hook`, `running action post`.
 pub fn running(activity: &Activity) -> String {
     match activity {

@@ -5,6 +5,7 @@
 
 use crate::text::start_reason;
 use state::terms::names::UnitName;
+use state::terms::run_lock::RunLock;
 use state::unit::decision::Act;
 use state::unit::local::Run;
 
@@ -24,7 +25,12 @@ pub fn next(unit: &UnitName, act: &Act) -> Option<String> {
         Act::RecordOutcome(record) => format!("next operation: {}", record.operation),
         Act::Reattach(run) => format!("{} was started by an agent that has ended", run.operation),
         Act::ChangeLeadership(_) => "next: store that its leadership has changed".to_owned(),
-        Act::AcquireHookLock => "next: a hook, once the hook lock is free".to_owned(),
+        Act::AcquireLock(RunLock::Group(group)) => {
+            format!("next: an action, once the lock of execution group {group:?} is free")
+        }
+        Act::AcquireLock(RunLock::Machine | RunLock::Unit) => {
+            "next: a hook, once the hook lock is free".to_owned()
+        }
         Act::Finish => "finished".to_owned(),
         Act::Wait(_) | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => return None,
     };

@@ -4,7 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
-use super::activity::running;
+use super::activity::{hook_lock, running};
 use super::count::counted;
 use super::{entity_command, fault, refusal, start_reason};
 use crate::machine_folder::{CONSOLE_LOG, CONTAINER_PID, MACHINE_LOG, MACHINE_PID, MACHINES_DIR};
@@ -189,12 +189,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::RemoveStorage { storage } => {
             format!("remove storage {}, with whose content it is kept", list(storage))
         }
-        Duty::ReleaseHookLock { activity, running: held_for, .. } => {
-            format!(
-                "release the machine's hook lock, held for {}; {} is next",
-                running(held_for),
-                running(activity)
-            )
+        Duty::ReleaseHookLock { group, activity, running: held_for, .. } => {
+            let (lock, held_for, next) = (hook_lock(group.as_deref()), running(held_for), running(activity));
+            format!("release {lock}, held for {held_for}; {next} is next")
         }
         Duty::EndLockHolder { holder, activity } => {
             let (pid, program, next) = (holder.pid, &holder.program, running(activity));
@@ -424,6 +421,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "one hook runs at a time on a machine: pintle why {holder}; to run them in parallel: pintle model-config \
              parallel=true"
         ),
+        Remedy::AwaitExecutionGroup { holder } => {
+            format!("one action of an execution group runs at a time on a machine: pintle why {holder}")
+        }
         Remedy::Remove(entity) => removal_command(entity, ""),
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
         Remedy::AutomaticUnlessLost { forced: true, .. } => {

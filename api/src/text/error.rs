@@ -7,6 +7,9 @@ use crate::text::cause::{self, Times};
 use state::documents::blockers::BLOCKERS_MAX;
 use state::terms::cause::Cause;
 
+/// The most blockers that the text of an error names: `why` lists all of them.
+const SHOWN_MAX: usize = 3;
+
 /// The message, a line for each blocker, and the hint.
 pub fn full_text(error: &ApiError, now_ms: i64) -> String {
     let (blockers, common) = refusal_lines(&error.blockers, now_ms);
@@ -21,14 +24,16 @@ pub fn refusal_lines(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<St
     let hints: Vec<String> = blockers.iter().map(|cause| cause::hint(cause, &times)).collect();
     let common = hints.first().filter(|first| hints.iter().all(|hint| hint == *first));
     let mut lines = Vec::new();
-    for (cause, hint) in blockers.iter().zip(&hints).take(BLOCKERS_MAX) {
+    for (cause, hint) in blockers.iter().zip(&hints).take(SHOWN_MAX) {
         lines.push(cause::sentence(cause, &times));
         if common.is_none() {
             lines.push(format!("  hint: {hint}"));
         }
     }
-    if blockers.len() > BLOCKERS_MAX {
-        lines.push("and more".to_owned());
+    match blockers.len().saturating_sub(SHOWN_MAX) {
+        0 => {}
+        _ if blockers.len() > BLOCKERS_MAX => lines.push("and more".to_owned()),
+        more => lines.push(format!("and {more} more")),
     }
     (lines, common.cloned())
 }
@@ -71,9 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_20_blockers_are_printed() {
-        let many: Vec<Cause> = (0..21).map(removed_by_hand).collect();
-        let (lines, _) = refusal_lines(&many, 0);
-        assert_eq!((lines.len(), lines[40].as_str()), (41, "and more"));
+    fn three_blockers_are_printed_and_the_number_of_the_others_if_it_is_known() {
+        let last_of = |count: u32| {
+            let many: Vec<Cause> = (0..count).map(removed_by_hand).collect();
+            let (lines, _) = refusal_lines(&many, 0);
+            assert_eq!(lines.len(), 7, "{lines:?}");
+            lines[6].clone()
+        };
+        assert!(last_of(20).contains("17"));
+        assert_eq!(last_of(21), "and more", "no more than 21 are searched for");
     }
 }

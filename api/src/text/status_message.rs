@@ -3,7 +3,7 @@
 //! Called by the commands, by the states of entities and by the context of hooks. Scripts that were written for Juju
 //! match some of the texts.
 
-use crate::text::activity::running;
+use crate::text::activity::{hook_lock, running};
 use crate::text::entity_command;
 use crate::text::{fault, refusal};
 use state::terms::cause::Entity;
@@ -27,11 +27,9 @@ pub fn describe(message: &StatusMessage) -> String {
         StatusMessage::StoppingCharm => "stopping charm software",
         StatusMessage::RemovingCharm => "cleaning up prior to charm deletion",
         StatusMessage::Executing(activity) => return running(activity),
-        StatusMessage::WaitingForHookLock { activity, running: held_for, holder } => {
-            let (next, held_for) = (running(activity), running(held_for));
-            return format!(
-                "waiting for the machine's hook lock before {next}: {holder} holds it ({held_for})"
-            );
+        StatusMessage::WaitingForHookLock { group, activity, running: held_for, holder } => {
+            let (lock, next, held_for) = (hook_lock(group.as_deref()), running(activity), running(held_for));
+            return format!("waiting for {lock} before {next}: {holder} holds it ({held_for})");
         }
         StatusMessage::HookFailed { hook } => return format!("hook failed: \"{hook}\""),
         StatusMessage::OperationFailed { operation, reason } => {

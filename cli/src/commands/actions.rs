@@ -24,10 +24,12 @@ pub struct ActionsArgs {
 pub async fn run<A: UserPort>(args: &ActionsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let declared = session.api.handle(GetDeclaredActions { application: args.application.clone() }).await?;
     if let Some(format) = args.format.or(args.schema.then_some(StructuredFormat::Yaml)) {
-        let document =
-            |action: &Action| if args.schema { schema(action) } else { description(action).into() };
+        let document = |name: &str, action: &Action| match args.schema {
+            true => schema(name, action),
+            false => description(action).into(),
+        };
         let actions: Map<String, Value> =
-            declared.iter().map(|(name, action)| (name.clone(), document(action))).collect();
+            declared.iter().map(|(name, action)| (name.clone(), document(name, action))).collect();
         return session.output.print(&render::structured(&actions.into(), format)?);
     }
     if declared.is_empty() {
@@ -46,9 +48,11 @@ fn description(action: &Action) -> &str {
     }
 }
 
-/// The schema of the parameters, with the description of the action.
-fn schema(action: &Action) -> Value {
+/// The schema of the parameters, with the description of the action and, unless the charm declares another title, its name
+/// as the title, as in Juju.
+fn schema(name: &str, action: &Action) -> Value {
     let mut schema = action.schema.as_object().cloned().unwrap_or_default();
     schema.insert("description".to_owned(), description(action).into());
+    schema.entry("title").or_insert_with(|| name.into());
     schema.into()
 }

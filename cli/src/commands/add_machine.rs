@@ -18,7 +18,7 @@ pub struct AddMachineArgs {
     /// `manual` to enrol a manually provisioned machine: prints the command to run on it
     pub target: Option<String>,
     /// Number of machines
-    #[arg(short = 'n', default_value_t = 1)]
+    #[arg(short = 'n', default_value_t = 1, allow_negative_numbers = true)]
     pub count: u32,
     /// Operating system of the machines, for example ubuntu@22.04
     #[arg(long, value_name = "BASE", value_parser = bases::parse)]

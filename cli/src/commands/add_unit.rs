@@ -13,7 +13,10 @@ pub struct AddUnitArgs {
     /// Name of the application
     pub application: String,
     /// Number of units
-    #[arg(short = 'n', long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        short = 'n', long, default_value_t = 1, allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub num_units: u32,
     /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]

@@ -32,7 +32,7 @@ pub struct DeployArgs {
     #[arg(long, value_name = "KEY=VALUE|FILE")]
     pub config: Vec<String>,
     /// Number of units
-    #[arg(short = 'n', long, default_value_t = 1)]
+    #[arg(short = 'n', long, default_value_t = 1, allow_negative_numbers = true)]
     pub num_units: u32,
     /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]

@@ -33,18 +33,42 @@ fn setting(option: &Setting) -> Value {
     map.insert("description".into(), option.description.clone().into());
     map.insert("source".into(), source.into());
     if let Some(value) = &option.value {
-        map.insert("value".into(), value.clone());
+        map.insert("value".into(), without_fraction(value));
     }
     if let Some(default) = &option.default {
-        map.insert("default".into(), default.clone());
+        map.insert("default".into(), without_fraction(default));
     }
     map.into()
+}
+
+/// The largest magnitude below which each whole floating-point number is an integer of 64 bits without loss: 2^53.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A floating-point number without a fraction as an integer, as Juju prints it; any other value as it is.
+fn without_fraction(value: &Value) -> Value {
+    match value.as_f64().filter(|_| value.is_f64()) {
+        #[expect(clippy::cast_possible_truncation, reason = "it is a whole number within the range")]
+        Some(number) if number.fract() == 0.0 && number.abs() < WHOLE_MAX => Value::from(number as i64),
+        _ => value.clone(),
+    }
 }
 
 /// A single value on a line of its own; text without quotes.
 pub fn unquoted(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),
-        other => format!("{other}\n"),
+        other => format!("{}\n", without_fraction(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_without_a_fraction_is_printed_as_juju_prints_it() {
+        let printed = [json!(1.0), json!(1000.0), json!(-0.5), json!(1e300), json!(3), json!("1.0")];
+        let expected = ["1\n", "1000\n", "-0.5\n", "1e+300\n", "3\n", "1.0\n"];
+        assert_eq!(printed.each_ref().map(unquoted), expected);
     }
 }

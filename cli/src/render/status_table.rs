@@ -334,7 +334,12 @@ mod tests {
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
         let (activity, running) = (Activity::hook(HookName::Start), Activity::hook(HookName::Install));
-        let message = StatusMessage::WaitingForHookLock { activity, running, holder: UnitName::new("db", 0) };
+        let message = StatusMessage::WaitingForHookLock {
+            group: None,
+            activity,
+            running,
+            holder: UnitName::new("db", 0),
+        };
         let lock = info(AgentStatus::Allocating, message);
         assert_eq!(
             unit_message(&of_charm(WorkloadStatus::Active, "ready"), &lock, None),

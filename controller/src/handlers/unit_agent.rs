@@ -38,7 +38,7 @@ use state::transitions::run_reports::{RefusedRecord, log_line_count, record_line
 use state::transitions::{leader_claim, leader_settings, record_commit};
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::relation_view::{BagRequest, BagView};
-use state::views::view;
+use state::views::requested_bag;
 use std::io;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -338,11 +338,13 @@ impl<S: Store, E: Environment> Handle<BagRequest> for Authorised<S, E> {
         let (model, unit) = self.authenticate_unit()?;
         let (at, earlier) = (request.position, request.clone());
         let store = &self.controller.store;
-        let bag = store.read_at(at, move |reader| view::bag(reader, model, unit, &earlier)).await;
+        let bag = store.read_at(at, move |reader| requested_bag::bag(reader, model, unit, &earlier)).await;
         match bag {
             Ok(bag) => Ok(bag),
             // The change log no longer reaches that position: the newest state is returned.
-            Err(Compacted) => Ok(store.read(move |reader| view::bag(reader, model, unit, &request)).await),
+            Err(Compacted) => {
+                Ok(store.read(move |reader| requested_bag::bag(reader, model, unit, &request)).await)
+            }
         }
     }
 }

@@ -6,24 +6,29 @@
 
 use super::budget::{Budget, Permit, Share, Shares};
 use super::minimum_rate::Transfer;
+use api::Commit;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Entry, Method};
+use api::request::{Entry, Method, Request};
 use axum::body::{Body, Bytes};
 use hyper::body::Body as _;
 use state::documents::prelude::TokenHolder;
 
-/// The most bytes of a request body. A record has at most 2 MiB of writes and 240 KiB of reports (design 5), as JSON; one
-/// of a resync has the unit's data instead of writes.
+/// The most bytes of a request body.
 const BODY_BYTES_MAX: usize = 4 << 20;
+/// The most bytes of a record. It has at most 8 MiB of writes and 240 KiB of reports (design 5), as JSON; one of a resync
+/// has the unit's data instead of writes: 5 MiB with the settings, and a replica of 1.25 MiB.
+const RECORD_BYTES_MAX: usize = 10 << 20;
 /// A body up to this size does not count: 16 MiB for the 256 connections of a user.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
-/// Bytes of larger bodies of one agent: one of the largest. An agent sends its records one after the other.
-const BODIES_OF_AGENT_MAX: u32 = 4 << 20;
+/// Bytes of larger bodies of one machine agent: one of the largest.
+const BODIES_OF_MACHINE_MAX: u32 = 4 << 20;
+/// Bytes of larger bodies of one unit agent: one of the largest. An agent sends its records one after the other.
+const BODIES_OF_UNIT_MAX: u32 = 10 << 20;
 /// Bytes of larger bodies of one user: four of the largest.
 const BODIES_OF_USER_MAX: u32 = 16 << 20;
-/// Bytes of larger bodies of all unit agents: those of 16.
-const BODIES_OF_UNITS_MAX: u32 = 64 << 20;
-/// Bytes of larger bodies of all machine agents: those of 8. With those of users all callers have 128 MiB.
+/// Bytes of larger bodies of all unit agents: those of nine with the largest records, and of 22 with other requests.
+const BODIES_OF_UNITS_MAX: u32 = 90 << 20;
+/// Bytes of larger bodies of all machine agents: those of 8. With those of users all callers have 154 MiB.
 const BODIES_OF_MACHINES_MAX: u32 = 32 << 20;
 /// Bytes of larger bodies of all users: those of two.
 const BODIES_OF_USERS_MAX: u32 = 32 << 20;
@@ -32,8 +37,8 @@ const BODIES_OF_USERS_MAX: u32 = 32 << 20;
 pub fn budget() -> Budget {
     Budget::new(Shares {
         users: Share { each: BODIES_OF_USER_MAX, all: BODIES_OF_USERS_MAX },
-        machines: Share { each: BODIES_OF_AGENT_MAX, all: BODIES_OF_MACHINES_MAX },
-        units: Share { each: BODIES_OF_AGENT_MAX, all: BODIES_OF_UNITS_MAX },
+        machines: Share { each: BODIES_OF_MACHINE_MAX, all: BODIES_OF_MACHINES_MAX },
+        units: Share { each: BODIES_OF_UNIT_MAX, all: BODIES_OF_UNITS_MAX },
     })
 }
 
@@ -49,6 +54,7 @@ pub async fn receive(
 ) -> Result<(Bytes, Option<Permit>), ApiError> {
     let bytes_max = match entry.route.method {
         Method::Get => 0,
+        Method::Post if entry.route == <Commit as Request>::ROUTE => RECORD_BYTES_MAX,
         Method::Post => BODY_BYTES_MAX,
     };
     let too_large = || {
@@ -156,7 +162,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_wait_for_the_budget_is_bounded_and_does_not_count_as_the_time_of_the_body() {
         let (budget, entry, unit) = (budget(), with_a_body(), unit(1));
-        let permit = budget.try_acquire(&unit, BODY_BYTES_MAX).expect("it is unused");
+        let permit = budget.try_acquire(&unit, RECORD_BYTES_MAX).expect("it is unused");
         let started = Instant::now();
         assert!(is_transient(receive(&entry, &unit, &budget, stalled()).await));
         assert_eq!(started.elapsed(), WAIT_MAX);

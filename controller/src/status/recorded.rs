@@ -8,6 +8,7 @@ use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
+use state::terms::store_engine::StoreEngine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::collections::HashSet;
@@ -84,6 +85,10 @@ impl<'r> RecordingReader<'r> {
 }
 
 impl Reader for RecordingReader<'_> {
+    fn engine(&self) -> StoreEngine {
+        self.reader.engine()
+    }
+
     /// Not recorded: a part may depend on the revisions of documents, but must not depend on that of the reader.
     fn revision(&self) -> Revision {
         self.reader.revision()

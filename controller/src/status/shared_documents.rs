@@ -7,6 +7,7 @@
 
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::key::{KeyParts, Kind};
+use state::terms::store_engine::StoreEngine;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -54,6 +55,10 @@ fn is_of(kinds: &[Kind], key: &str) -> bool {
 }
 
 impl Reader for SharedDocuments<'_> {
+    fn engine(&self) -> StoreEngine {
+        self.reader.engine()
+    }
+
     fn revision(&self) -> Revision {
         self.reader.revision()
     }

@@ -33,6 +33,7 @@ use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::{Committed, Position};
 use state::terms::refusal::transaction::TransactionRefusal;
+use state::terms::store_engine::StoreEngine;
 use state::terms::write_failure::WriteFailure;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -44,8 +45,8 @@ use usage::StoreUsage;
 /// times the pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
 
-/// Bytes in the change log: 128 MiB. The largest commit takes 2 MiB (1 MiB of new documents, and as much of previous
-/// ones), so this is at least 64 revisions, one full batch of the writer.
+/// Bytes in the change log: 128 MiB. The largest commit takes 11 MiB (5.5 MiB of new documents, and as much of previous
+/// ones), so this is at least 11 revisions; with etcd, which accepts 1.5 MiB, at least 50.
 pub const CHANGES_BYTES_MAX: u64 = 128 << 20;
 
 /// The change of one document by a commit.
@@ -278,6 +279,10 @@ impl<'r> EarlierReader<'r> {
 }
 
 impl Reader for EarlierReader<'_> {
+    fn engine(&self) -> StoreEngine {
+        self.newest.engine()
+    }
+
     fn revision(&self) -> Revision {
         self.revision
     }

@@ -139,7 +139,12 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
     Charm {
         name: name.to_owned(),
         endpoints: [(endpoint.name.clone(), endpoint)].into(),
-        actions: [("backup".to_owned(), Action::default())].into(),
+        actions: [("backup", false, ""), ("collect", true, ""), ("copy", false, "copies")]
+            .map(|(name, parallel, group)| {
+                let execution_group = group.to_owned();
+                (name.to_owned(), Action { parallel, execution_group, ..Action::default() })
+            })
+            .into(),
         ..Charm::default()
     }
 }

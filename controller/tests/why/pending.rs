@@ -178,7 +178,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let waits = waits.into_iter().find(is_for_lock).expect("it waits");
     let holder = UnitName::new("web", 0);
     let activity = Activity::Action { id: next, name: "backup".to_owned() };
-    let duty = Duty::ReleaseHookLock { activity, running: running.clone(), holder: holder.clone() };
+    let duty =
+        Duty::ReleaseHookLock { group: None, activity, running: running.clone(), holder: holder.clone() };
     assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
     let in_model = causes(&fixture, "model").await;
     let is_of_web = |number| move |cause: &&Cause| cause.entity == Entity::Unit(UnitName::new("web", number));
@@ -188,8 +189,12 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let waiter = &status.applications["web"].units[&UnitName::new("web", 1)];
     let (activity, lock_holder) =
         (Activity::Action { id: next, name: "backup".to_owned() }, UnitName::new("web", 0));
-    let message =
-        StatusMessage::WaitingForHookLock { activity, running: running.clone(), holder: lock_holder };
+    let message = StatusMessage::WaitingForHookLock {
+        group: None,
+        activity,
+        running: running.clone(),
+        holder: lock_holder,
+    };
     assert_eq!((waiter.agent.current, &waiter.agent.message), (AgentStatus::Allocating, &message));
     assert_eq!(waiter.activity, None, "it does not run yet");
     let holds = causes(&fixture, "web/0").await;
@@ -213,6 +218,67 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let own = causes(&fixture, "web/1").await;
     assert!(!own.iter().any(&is_for_lock), "{own:?}");
     assert_eq!(machine().await, free);
+}
+
+/// Two units of a machine: what the second one waits for while the first one runs an action, and what `why` tells of the
+/// waiters of the first and of the machine.
+async fn lock_of_actions(first: &str, second: &str) -> (Option<Duty>, Vec<UnitName>, EntityState) {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let add = AddUnits {
+        attach_storage: Vec::new(),
+        application: "web".to_owned(),
+        units: 1,
+        to: Some("0".to_owned()),
+    };
+    fixture.admin.handle(add).await.expect("there is room");
+    let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
+    let enqueue = async |unit: &str, action: &str| {
+        let (unit, action) = (unit.parse().expect("a unit"), action.to_owned());
+        let request = EnqueueAction { unit, action, params: BTreeMap::new(), operation: None };
+        fixture.admin.handle(request).await.expect("it is enqueued").answer.id
+    };
+    let id = enqueue("web/0", first).await;
+    enqueue("web/1", second).await;
+    let executing = Some(Activity::Action { id, name: first.to_owned() });
+    let (run, reports) = (web.sequence + 1, Vec::new());
+    let report = Report { epoch: web.epoch, run, reports, executing, executing_for_ms: 5 };
+    web.api.handle(report).await.expect("the session is current");
+
+    let mut waits = causes(&fixture, "web/1").await.into_iter().map(|cause| cause.duty);
+    let lock = waits.find(|duty| matches!(duty, Duty::ReleaseHookLock { .. }));
+    let finish = causes(&fixture, "web/0").await.into_iter().find_map(|cause| match cause.duty {
+        Duty::Finish { lock_waiters, .. } => Some(lock_waiters),
+        _ => None,
+    });
+    let machine = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
+    (lock, finish.expect("it runs"), machine.now)
+}
+
+#[tokio::test]
+async fn why_names_the_holder_of_the_lock_of_an_execution_group_and_none_of_a_parallel_action() {
+    let free = || EntityState::Machine { units: 2, hook_lock: None };
+    let second = || vec![UnitName::new("web", 1)];
+    let (lock, waiters, machine) = lock_of_actions("copy", "copy").await;
+    let Some(Duty::ReleaseHookLock { group, holder, .. }) = lock else { panic!("it waits: {lock:?}") };
+    assert_eq!((group.as_deref(), holder), (Some("copies"), UnitName::new("web", 0)));
+    assert_eq!((waiters, machine), (second(), free()), "the hook lock is free");
+
+    let unrelated = [
+        ("copy", "backup"),
+        ("backup", "copy"),
+        ("collect", "collect"),
+        ("collect", "backup"),
+        ("backup", "collect"),
+    ];
+    for (first, second) in unrelated {
+        let (lock, waiters, _) = lock_of_actions(first, second).await;
+        assert_eq!((lock, waiters), (None, Vec::new()), "{first}, {second}");
+    }
+    let (lock, waiters, machine) = lock_of_actions("backup", "backup").await;
+    assert!(matches!(lock, Some(Duty::ReleaseHookLock { group: None, .. })), "{lock:?}");
+    assert_eq!(waiters, second());
+    assert!(matches!(machine, EntityState::Machine { hook_lock: Some(_), .. }), "{machine:?}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ pub const VERSION: u8 = 1;
 pub const HEADER_BYTES: usize = 8;
 /// Largest frame of a request in bytes, without the bytes of stdin (spec/security.md S6).
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Largest stdin of one call in bytes. A bag has at most 1 MiB; escapes make its YAML text a few times longer
+/// Largest stdin of one call in bytes. A bag has at most 4 MiB; escapes make its YAML text a few times longer
 /// (`\U0001F600` for 4 bytes).
 pub const STDIN_BYTES_MAX: usize = 16 << 20;
 /// Largest frame of a reply in bytes: the 16 MiB that a hook may write (S6), and as much again for quoting.

@@ -77,7 +77,11 @@ fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
             if unit.application != relation.remote_application && unit.application != *own_application {
                 return failed("permission denied");
             }
-            require_bag(call, number, &Owner::Unit(unit.clone()))?;
+            let owner = Owner::Unit(unit.clone());
+            match unit.application == *own_application {
+                true => call.require_bag(number, &owner)?,
+                false => require_bag(call, number, &owner)?,
+            }
             relation.unit_bags.get(&unit).cloned().ok_or_else(|| {
                 ToolError::Failed(format!(
                     "cannot read settings for unit \"{unit}\" in relation {}: unit \"{unit}\": settings not found",
@@ -174,6 +178,23 @@ mod tests {
         assert_eq!(request, BagRequest { relation: Uuid(9), owner: mysql(), position: AT });
         context.insert_bag(&request, Some(bag(&[("host", "a")])));
         assert_eq!(printed(&mut context, &["host"]), "a\n");
+    }
+
+    /// Juju lets a unit read what another unit of its application has published, which causes no hook.
+    #[test]
+    fn the_bag_of_another_unit_of_the_own_application_is_fetched_in_a_relation_with_another_one() {
+        let mut context = context_without(&[]);
+        let fellow = Owner::Unit(UnitName::new("web", 7));
+        let request = requested_bag(&mut context, "relation-get", &["-", "web/7"]);
+        assert_eq!(request, BagRequest { relation: Uuid(9), owner: fellow, position: AT });
+        let mut absent = context.clone();
+        context.insert_bag(&request, Some(bag(&[("host", "a")])));
+        context.insert_bag(&request, Some(bag(&[("host", "b")])));
+        assert_eq!(printed(&mut context, &["host", "web/7"]), "a\n");
+        absent.insert_bag(&request, None);
+        let reply = call(&mut absent, "relation-get", &["-", "web/7"]);
+        assert_eq!(reply.code, 1);
+        assert!(String::from_utf8(reply.stderr).unwrap().contains("settings not found"));
     }
 
     #[test]

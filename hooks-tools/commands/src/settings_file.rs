@@ -12,8 +12,8 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Largest settings file in bytes: four times the largest bag (1 MiB).
-const BYTES_MAX: usize = 4 << 20;
+/// Largest settings file in bytes: the largest bag (4 MiB), and half of that for quotes, escapes and line breaks.
+const BYTES_MAX: usize = 6 << 20;
 
 /// Deepest nesting that is read. Merges of merges need a few levels; a deeper value is reported by its type only.
 const DEPTH_MAX: usize = 16;

@@ -12,9 +12,9 @@ use state::terms::owner::Owner;
 use state::terms::port_range::PORT_RANGES_MAX;
 use state::terms::secret::{SecretContent, SecretId, SecretOwnerKind};
 use state::terms::settings::{BAG_BYTES_MAX, BagChange};
+use state::terms::store_engine::StoreEngine;
 use state::unit::hook_context::{
-    HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation,
-    HookWriteError, ReportContent,
+    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookContext, HookRelation, HookWriteError, ReportContent,
 };
 use state::unit::relation_view::BagRequest;
 use std::collections::BTreeMap;
@@ -231,16 +231,30 @@ impl From<HookWriteError> for ToolError {
             HookWriteError::TooManyDocuments => {
                 format!("one hook may change at most {HOOK_DOCUMENTS_MAX} documents")
             }
-            HookWriteError::WritesTooLarge { bytes } => format!(
-                "the settings and the stored state of this unit and the changes of this hook would take {bytes} bytes: \
-                 {HOOK_WRITES_BYTES_MAX} at most"
+            HookWriteError::WritesTooLarge { bytes, engine } => format!(
+                "the relation settings of this unit and the changes of this hook would take {bytes} bytes: {} at most{}",
+                engine.hook_writes_bytes_max(),
+                cause(engine)
             ),
-            HookWriteError::TooManyChanges { bytes } => format!(
-                "the changes of this hook, with the keys that it deletes, take {bytes} bytes: \
-                 {HOOK_SENT_BYTES_MAX} at most"
+            HookWriteError::OtherWritesTooLarge { bytes } => format!(
+                "the stored state of this unit and what this hook changes beside relation settings would take {bytes} \
+                 bytes: {HOOK_WRITES_BYTES_MAX} at most"
+            ),
+            HookWriteError::TooManyChanges { bytes, engine } => format!(
+                "the changes of this hook, with the keys that it deletes, take {bytes} bytes: {} at most{}",
+                engine.hook_sent_bytes_max(),
+                cause(engine)
             ),
             HookWriteError::LeaderSettings(problem) => problem.to_string(),
         })
+    }
+}
+
+/// The end of a message about a bound that depends on the engine.
+fn cause(engine: StoreEngine) -> &'static str {
+    match engine {
+        StoreEngine::Sqlite => "",
+        StoreEngine::Etcd => ", because the controller stores its models in etcd",
     }
 }
 

@@ -63,7 +63,12 @@ pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconci
     // unsent reports are not part of what was published
     let mut published =
         Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
-    published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
+    for relation in published.relations.values_mut() {
+        relation.lost_bag_changes = None;
+        // a restored store is not given what it has lost of the settings of the application, and all of them together
+        // could exceed a request
+        relation.pending_application_writes = None;
+    }
     let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
     resync.resync_local = Some(Box::new(published));
     Reconciliation::Continue(vec![attached, Event::Finished(resync)])
@@ -102,6 +107,26 @@ mod tests {
         let replica = Local { digest: digest.to_owned(), ..after(sequence, 0) };
         let session = GrantedSession { store_generation: Uuid(2), epoch: 3, replica: Some(replica) };
         reconcile(local, &session, 9)
+    }
+
+    /// The changes of all relations together could exceed a request, and the controller stores none of them.
+    #[test]
+    fn a_resync_has_no_settings_of_the_application() {
+        let mut local = after(3, 0);
+        let number = 7;
+        let relation: RelationLocal = serde_json::from_value(serde_json::json!({
+            "uuid": Uuid(5), "created": true, "members": {}, "applications": {}, "pending_changed": null, "bag": {"a": "1"},
+            "pending_application_writes": [2, {"large": "x"}],
+            "local_endpoint": {"endpoint": "db", "interface": "sql", "peer": false, "implicit": false,
+                               "remote_application": "db"},
+        }))
+        .expect("a relation");
+        local.relations.insert(number, relation);
+        let Reconciliation::Continue(events) = reconciled(&local, 1, "old") else { panic!("it continues") };
+        let Some(Event::Finished(resync)) = events.last() else { panic!("it resynchronises: {events:?}") };
+        let published = &resync.resync_local.as_ref().expect("a resync has a state").relations[&number];
+        assert_eq!(published.pending_application_writes, None);
+        assert_eq!(published.bag["a"], "1");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::documents::draft::{Draft, Key, Reader, read};
 use crate::documents::json_text::Document;
 use crate::documents::key::last_id;
 use crate::terms::names::Uuid;
+use crate::terms::store_engine::StoreEngine;
 use serde_json::Value;
 
 /// Reads through a draft, which records them, or through a reader, for views. A transition and a view derive the same
@@ -18,6 +19,8 @@ pub trait Documents {
     fn keys(&mut self, prefix: &str, limit: usize) -> Vec<String>;
     /// Whether any key exists below `prefix`.
     fn any(&mut self, prefix: &str) -> bool;
+    /// The engine of the store.
+    fn engine(&self) -> StoreEngine;
 
     /// The entities that an index contains: the last part of each key.
     fn ids(&mut self, prefix: &str, limit: usize) -> Vec<Uuid> {
@@ -35,6 +38,9 @@ impl Documents for Draft<'_> {
     fn any(&mut self, prefix: &str) -> bool {
         self.any_key(prefix, &[]).is_some()
     }
+    fn engine(&self) -> StoreEngine {
+        Draft::engine(self)
+    }
 }
 
 impl Documents for &dyn Reader {
@@ -46,5 +52,8 @@ impl Documents for &dyn Reader {
     }
     fn any(&mut self, prefix: &str) -> bool {
         !self.scan(prefix, "", 1).is_empty()
+    }
+    fn engine(&self) -> StoreEngine {
+        Reader::engine(*self)
     }
 }

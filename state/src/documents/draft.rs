@@ -11,7 +11,10 @@
 use crate::documents::json_text::{Document, Text};
 use crate::terms::refusal::transaction::TransactionRefusal;
 use crate::terms::secret::SEALED_BYTES_MAX;
-use crate::unit::writes::{HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX};
+use crate::terms::store_engine::StoreEngine;
+use crate::unit::writes::{
+    HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, LARGE_HOOK_WRITES_BYTES_MAX, REPORTS_BYTES_MAX, REPORTS_MAX,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,8 +30,11 @@ pub const READS_MAX: usize = 2_000;
 /// The most writes of one transaction: 200 of one hook, its 60 reports, 40 documents of the record itself, and new addresses
 /// in 300 relations.
 pub const WRITES_MAX: usize = 600;
-/// The most bytes that one transaction writes, keys and documents together: 1.25 MiB. etcd accepts 1.5 MiB by default.
+/// The most bytes that one transaction writes with every engine, keys and documents together: 1.25 MiB. etcd accepts 1.5 MiB
+/// by default. Documents other than settings of relations are never larger.
 pub const BYTES_MAX: usize = (1 << 20) + (256 << 10);
+/// The most bytes that one transaction writes with SQLite: as much as above beside the larger writes of a hook, 5.5 MiB.
+pub const LARGE_BYTES_MAX: usize = BYTES_MAX - HOOK_WRITES_BYTES_MAX + LARGE_HOOK_WRITES_BYTES_MAX;
 const _: () = assert!(HOOK_DOCUMENTS_MAX + REPORTS_MAX + 40 + 300 == WRITES_MAX);
 const _: () = assert!(HOOK_WRITES_BYTES_MAX + REPORTS_BYTES_MAX + (272 << 10) == BYTES_MAX);
 const _: () = assert!(SEALED_BYTES_MAX == HOOK_WRITES_BYTES_MAX);
@@ -83,6 +89,11 @@ pub trait Reader {
     fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
+    /// The engine of the store, which bounds what a transaction over this snapshot writes. A reader over another one has the
+    /// engine of that one.
+    fn engine(&self) -> StoreEngine {
+        StoreEngine::default()
+    }
     /// Records that a document is damaged: it appears as absent, so a result that depends on it must not be used.
     ///
     /// # Panics
@@ -201,6 +212,11 @@ impl<'r> Draft<'r> {
     /// An empty draft over the snapshot of `reader`.
     pub fn new(reader: &'r dyn Reader) -> Draft<'r> {
         Draft { reader, transaction: Transaction::default() }
+    }
+
+    /// The engine of the store.
+    pub fn engine(&self) -> StoreEngine {
+        self.reader.engine()
     }
 
     /// Reads one document. Its revision, or its absence, becomes a precondition.
@@ -331,6 +347,7 @@ impl<'r> Draft<'r> {
 
     /// The finished transaction, or an error if it exceeds a bound.
     pub fn finish(self) -> Result<Transaction, TransactionRefusal> {
+        let bytes_max = transaction_bytes_max(self.reader.engine());
         let transaction = self.transaction;
         // An absence is checked as the ranges between its excluded keys, and a page as one range besides its keys.
         let ranges: usize = transaction.none.values().map(|except| except.len() + 1).sum();
@@ -344,10 +361,18 @@ impl<'r> Draft<'r> {
             let count = transaction.writes.len();
             return Err(TransactionRefusal::TooManyWrites { count, max: WRITES_MAX });
         }
-        if bytes > BYTES_MAX {
-            return Err(TransactionRefusal::TooLarge { bytes, max: BYTES_MAX });
+        if bytes > bytes_max {
+            return Err(TransactionRefusal::TooLarge { bytes, max: bytes_max });
         }
         Ok(transaction)
+    }
+}
+
+/// The most bytes that one transaction writes with this engine.
+pub fn transaction_bytes_max(engine: StoreEngine) -> usize {
+    match engine {
+        StoreEngine::Sqlite => LARGE_BYTES_MAX,
+        StoreEngine::Etcd => BYTES_MAX,
     }
 }
 

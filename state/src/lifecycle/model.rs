@@ -305,6 +305,7 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
         logging: logging.and_then(LoggingConfig::parse).unwrap_or_default(),
         advanced_ms: doc.advanced_ms,
         warm_dispatch: effective(&config, WARM_DISPATCH).and_then(Value::as_bool) == Some(true),
+        engine: documents.engine(),
     })
 }
 

@@ -6,11 +6,11 @@ use crate::documents::fake_application::is_fake;
 use crate::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
 use crate::status::hook_lock;
 use crate::status::machine::{MachineAgentState, machine_agent};
-use crate::status::presence::{ExecutingRun, PresenceReader};
+use crate::status::presence::PresenceReader;
 use crate::status::running::running;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Duty;
-use crate::terms::names::{UnitName, Uuid};
+use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_info::StatusInfo;
 use crate::terms::status_message::StatusMessage;
@@ -56,16 +56,9 @@ impl UnitStatuses {
         UnitStatuses { workload, agent, activity: None }
     }
 
-    /// The statuses of a unit whose next run waits for the hook lock of its machine. The agent is shown as `allocating`:
+    /// The statuses of a unit whose next run waits for a lock of its machine. The agent is shown as `allocating`:
     /// Juju has no status for this, and `idle` and `executing` would be wrong (spec/clients.md 3.4).
-    fn waiting(
-        workload: StatusInfo<WorkloadStatus>,
-        activity: Activity,
-        holder: UnitName,
-        running: ExecutingRun,
-    ) -> UnitStatuses {
-        let ExecutingRun { activity: running, since_ms, .. } = running;
-        let message = StatusMessage::WaitingForHookLock { activity, running, holder };
+    fn waiting(workload: StatusInfo<WorkloadStatus>, message: StatusMessage, since_ms: i64) -> UnitStatuses {
         UnitStatuses::new(workload, StatusInfo::new(AgentStatus::Allocating, message, Some(since_ms)))
     }
 
@@ -164,9 +157,14 @@ pub fn statuses(
     match act {
         Some(Act::Start(run)) => {
             let activity = Activity::from(&run.operation);
-            let holder = hook_lock::holder(reader, model, presence, doc.machine);
+            let lock = hook_lock::lock_of(reader, model, id, &activity);
+            let holder = hook_lock::holder(reader, model, presence, doc.machine, &lock);
             match holder.filter(|_| run.operation.runs_charm()) {
-                Some((holder, running)) => UnitStatuses::waiting(workload, activity, holder, running),
+                Some((holder, running)) => {
+                    let (group, since_ms, running) = (lock.group(), running.since_ms, running.activity);
+                    let message = StatusMessage::WaitingForHookLock { group, activity, running, holder };
+                    UnitStatuses::waiting(workload, message, since_ms)
+                }
                 None => UnitStatuses::executing(workload, activity, since_ms),
             }
         }
@@ -196,7 +194,7 @@ pub fn statuses(
         }
         Some(
             Act::Reattach(_)
-            | Act::AcquireHookLock
+            | Act::AcquireLock(_)
             | Act::FetchBag(_)
             | Act::FetchCharm(_)
             | Act::RecordOutcome(_)

@@ -7,9 +7,7 @@
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
 //! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `unit` and `why`, and by the
 //! store for a damaged document.
-//!
-//! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
-//! that creates it.
+//! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and its creator.
 
 mod count;
 mod debug_session;
@@ -319,8 +317,11 @@ pub enum Duty {
         /// The instances.
         storage: Vec<StorageId>,
     },
-    /// Release the machine's hook lock.
+    /// Release the machine's hook lock, or that of an execution group.
     ReleaseHookLock {
+        /// The execution group; none for the hook lock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
         /// What the waiting unit starts next.
         activity: Activity,
         /// What the holder of the lock runs.

@@ -5,6 +5,7 @@
 //! machine agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`);
 //! `pintle-agent why` observes them itself.
 
+use crate::terms::run_lock::RunLock;
 use serde::{Deserialize, Serialize};
 
 /// The most characters of a log line in a report.
@@ -167,7 +168,7 @@ pub struct LockHolders {
     /// That of the lock of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<LockHolder>,
-    /// That of the lock of the unit, which its hooks take with `parallel=true`.
+    /// That of the lock of the unit, which its hooks take with `parallel=true`, and its parallel actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<LockHolder>,
 }
@@ -178,9 +179,13 @@ impl LockHolders {
         *self == LockHolders::default()
     }
 
-    /// The process for which the hooks of the unit wait in a model with this setting `parallel`.
-    pub fn holder(self, parallel: bool) -> Option<LockHolder> {
-        if parallel { self.unit } else { self.machine }
+    /// The process that holds this lock; none for that of an execution group, which is not observed.
+    pub fn holder(self, lock: &RunLock) -> Option<LockHolder> {
+        match lock {
+            RunLock::Machine => self.machine,
+            RunLock::Unit => self.unit,
+            RunLock::Group(_) => None,
+        }
     }
 }
 

@@ -10,8 +10,9 @@ pub type Bag = BTreeMap<String, String>;
 /// A change to a bag: the new value of each key; the empty string removes the key.
 pub type BagChange = BTreeMap<String, String>;
 
-/// The largest bag in bytes, keys and values together: 1 MiB (design 17).
-pub const BAG_BYTES_MAX: usize = 1 << 20;
+/// The largest bag in bytes, keys and values together: 4 MiB. What a hook writes has a smaller bound if the store is in etcd
+/// (`terms::store_engine`).
+pub const BAG_BYTES_MAX: usize = 4 << 20;
 
 /// Applies `change` to `bag`. Returns whether the content differs afterwards: a change without effect
 /// increments no version and triggers no hook (I7).

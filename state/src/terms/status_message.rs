@@ -60,8 +60,12 @@ pub enum StatusMessage {
     // The agent of a unit.
     /// The agent runs this or is about to.
     Executing(Activity),
-    /// The agent runs this as soon as another unit of the machine has released the hook lock.
+    /// The agent runs this as soon as another unit of the machine has released the hook lock, or that of an execution
+    /// group.
     WaitingForHookLock {
+        /// The execution group; none for the hook lock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group: Option<String>,
         /// What the unit runs next.
         activity: Activity,
         /// What the other unit runs.

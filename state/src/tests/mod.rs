@@ -23,6 +23,7 @@ mod relation_hooks;
 mod relations;
 mod removal_cost;
 mod required_files;
+mod run_locks;
 mod storage;
 mod subordinates;
 mod views;

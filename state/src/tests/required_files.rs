@@ -1,8 +1,9 @@
-//! Programs of a charm that are deleted on disk: by a person, or by the charm itself.
+//! Files that the hooks of a charm need and that are deleted on disk: by a person, or by the charm itself.
 
 use super::{Agent, MODEL, World, view};
 use crate::terms::operation::{CharmRef, Hook, Operation};
 use crate::terms::required_file::RequiredFile;
+use crate::terms::run_lock::{HeldLock, RunLock};
 use crate::terms::start_reason::StartReason;
 use crate::unit::decision::{Act, CharmOnDisk, Now};
 use crate::unit::local::{Event, Local, Run, Step};
@@ -139,13 +140,14 @@ fn a_lost_charm_is_fetched_before_the_hook_lock_is_acquired() {
     let (mut local, view) = started();
     let run = Run::new(local.run + 1, Operation::Hook(Hook::UpdateStatus), StartReason::IntervalPassed);
     local.apply(&Event::Started(run));
-    let act = |charm, holds_hook_lock| {
-        let now = Now { charm, holds_hook_lock, ..Now::hypothetical() };
+    let act = |charm, holds_lock| {
+        let held_lock = if holds_lock { HeldLock::One(RunLock::Machine) } else { HeldLock::None };
+        let now = Now { charm, held_lock, ..Now::hypothetical() };
         next(&local, Some(&view), &now).act
     };
     let fetch = Act::FetchCharm(charm(&local));
     assert_eq!(act(CharmOnDisk::Missing, false), fetch);
     assert_eq!(act(CharmOnDisk::Missing, true), fetch, "it was lost while the lock was waited for");
-    assert_eq!(act(CharmOnDisk::Complete, false), Act::AcquireHookLock);
-    assert_eq!(act(CharmOnDisk::Unavailable, false), Act::AcquireHookLock, "the run fails");
+    assert_eq!(act(CharmOnDisk::Complete, false), Act::AcquireLock(RunLock::Machine));
+    assert_eq!(act(CharmOnDisk::Unavailable, false), Act::AcquireLock(RunLock::Machine), "the run fails");
 }

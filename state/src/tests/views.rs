@@ -21,6 +21,7 @@ use crate::unit::hook_context_builder::{self, ContextInput};
 use crate::unit::local::Run;
 use crate::unit::relation_view::{BagRequest, BagView};
 use crate::unit::snapshot::{Change, Snapshot};
+use crate::views::requested_bag;
 use crate::views::view;
 use std::collections::BTreeSet;
 
@@ -312,7 +313,7 @@ fn if_settings_exceed_the_bound_the_smallest_are_inlined() {
 }
 
 #[test]
-fn a_bag_can_be_fetched_only_by_units_that_observe_it() {
+fn a_bag_can_be_fetched_by_units_that_observe_it_and_by_those_of_its_application() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     world.deploy("plain", "plain", 1);
@@ -323,15 +324,15 @@ fn a_bag_can_be_fetched_only_by_units_that_observe_it() {
     let asked = |owner| BagRequest { relation: id, owner, position: Position::default() };
     let of_web = asked(Owner::Unit("web/0".parse().expect("a name")));
     let counter = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag").counter;
-    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false), ("plain/0", false)]
+    for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", true), ("plain/0", false)]
         .map(|(n, s)| (world.unit(n), s))
     {
-        let bag = view::bag(world.reader(), MODEL, reader, &of_web);
+        let bag = requested_bag::bag(world.reader(), MODEL, reader, &of_web);
         let read = bag.map(|bag| (bag.counter, bag.values.expect("whole")["key"].clone()));
         assert_eq!(read, sees.then(|| (counter, "secret".to_owned())));
     }
     let nobody = asked(Owner::Unit("web/9".parse().expect("a name")));
-    assert_eq!(view::bag(world.reader(), MODEL, db.unit, &nobody), None);
+    assert_eq!(requested_bag::bag(world.reader(), MODEL, db.unit, &nobody), None);
 }
 
 #[test]
@@ -343,7 +344,7 @@ fn the_bag_of_a_removed_unit_can_be_fetched_until_its_relation_is_removed() {
     web.finish(&mut world);
     assert!(world.is_removed(web.unit));
     let asked = BagRequest { relation: id, owner, position: Position::default() };
-    let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
+    let bag = requested_bag::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
     assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
 }
 

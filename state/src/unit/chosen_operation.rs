@@ -1,5 +1,5 @@
 //! The start of a chosen operation: first the bags that its hook delivers, and a charm that was lost, are fetched, and the
-//! machine's hook lock is acquired.
+//! lock under which it runs is acquired.
 //!
 //! Called by `pending_operations`, `pending_secret_hook` and `pending_storage_hook` for pending operations, and by `retry`
 //! for those that run again.
@@ -10,6 +10,7 @@ use super::local::{Local, Run};
 use super::snapshot::Snapshot;
 use super::wait_causes::{no_view_cause, wait};
 use crate::terms::operation::{Hook, Operation};
+use crate::terms::run_lock::RunLock;
 use crate::terms::start_reason::StartReason;
 
 /// An operation to start.
@@ -33,8 +34,8 @@ impl ChosenOperation {
     }
 }
 
-/// Starts a run. If it executes a program of the charm, the agent acquires the machine's hook lock first and then
-/// decides again (design 12).
+/// Starts a run. If it executes a program of the charm, the agent acquires its lock first and then decides again
+/// (design 12).
 pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
     if run.operation.runs_charm() && view.is_none() {
         // The context is built from the view. The cached view may be lost while the run that started on it is not.
@@ -49,9 +50,26 @@ pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
     if let (true, CharmOnDisk::Missing, Some(charm)) = (run.operation.runs_charm(), now.charm, &local.charm) {
         return Act::FetchCharm(charm.clone());
     }
-    if run.operation.runs_charm() && !now.holds_hook_lock {
-        return Act::AcquireHookLock;
+    let lock = view.filter(|_| run.operation.runs_charm()).map(|view| lock_of(view, &run.operation));
+    if let Some(lock) = lock.filter(|lock| !now.held_lock.allows(lock)) {
+        return Act::AcquireLock(lock);
     }
     let position = view.map(|view| view.position);
     Act::Start(Run { number: local.run + 1, position, leader_generation: now.leader_generation, ..run })
+}
+
+/// Returns the lock under which an operation runs a program of the charm.
+fn lock_of(view: &Snapshot, operation: &Operation) -> RunLock {
+    let parallel = view.model.parallel;
+    let action = match operation {
+        Operation::Action { name, .. } => view.charm.declared.actions.get(name),
+        Operation::Hook(_)
+        | Operation::InstallCharm(_)
+        | Operation::Commands(_)
+        | Operation::EnterScope { .. }
+        | Operation::LeaveScope { .. }
+        | Operation::Resync
+        | Operation::SetDead => None,
+    };
+    action.map_or(RunLock::of_hook(parallel), |action| RunLock::of_action(action, parallel))
 }

@@ -9,6 +9,7 @@ use super::relation_view::BagRequest;
 use crate::terms::cause::Cause;
 use crate::terms::commands::CommandsRequest;
 use crate::terms::operation::CharmRef;
+use crate::terms::run_lock::{HeldLock, RunLock};
 
 /// Relation hooks do not start on a view older than this, in milliseconds: a heartbeat that is 10 s late, and a
 /// reconnect (spec B.6.7).
@@ -43,8 +44,8 @@ pub struct Now {
     pub agent_start_ms: u64,
     /// The wall clock in milliseconds since 1970. It is for display only and decides nothing.
     pub wall_ms: i64,
-    /// Whether this agent holds the machine's hook lock.
-    pub holds_hook_lock: bool,
+    /// The lock that this agent holds.
+    pub held_lock: HeldLock,
     /// Whether it is certain that no process of the started run is left: the run of an earlier agent was searched for, or
     /// the run of this one has ended.
     pub no_run_process: bool,
@@ -70,7 +71,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// Returns facts for explaining a unit without running it: the hook lock is held, the connection is fresh, a
+    /// Returns facts for explaining a unit without running it: any lock is held, the connection is fresh, a
     /// started run has ended, and the boot is not known, so that no timer has expired.
     pub fn hypothetical() -> Now {
         Now {
@@ -78,7 +79,7 @@ impl Now {
             since_boot_ms: 0,
             agent_start_ms: 0,
             wall_ms: 0,
-            holds_hook_lock: true,
+            held_lock: HeldLock::Any,
             no_run_process: true,
             attached: true,
             link_age_ms: Some(0),
@@ -122,8 +123,8 @@ pub enum Act {
     Finish,
     /// An earlier agent process has started this run: search for its process, then for its outcome.
     Reattach(Run),
-    /// Acquire the machine's hook lock.
-    AcquireHookLock,
+    /// Acquire this lock, under which the next run starts. Another one that the agent holds is released first.
+    AcquireLock(RunLock),
     /// Fetch an omitted bag that the next hook delivers.
     FetchBag(BagRequest),
     /// Fetch the charm of the stored state and install it again, because the next run needs it.

@@ -35,7 +35,7 @@ pub fn simulate_next(local: &mut Local, view: &Snapshot) -> SimulatedStep {
             Act::Reattach(run) => return performed(local, run.operation),
             Act::Wait(wait) => return SimulatedStep::Waits(wait.causes),
             Act::Finish => return SimulatedStep::Finished,
-            Act::AcquireHookLock | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => {
+            Act::AcquireLock(_) | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => {
                 return SimulatedStep::Waits(Vec::new());
             }
         }

@@ -9,8 +9,8 @@ pub use super::hook_relation::{HookRelation, OmittedBags};
 use super::logging_config::LoggingConfig;
 use super::secrets::HookSecret;
 pub use super::writes::{
-    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX,
-    HookWriteError, Level, PortWrites, Ports, Reboot, ReportContent, Writes,
+    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
+    PortWrites, Ports, Reboot, ReportContent, Writes,
 };
 use crate::charm::StorageType;
 use crate::terms::commands::RelationContext;
@@ -22,6 +22,7 @@ use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::Bag;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::storage::StorageId;
+use crate::terms::store_engine::StoreEngine;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -193,6 +194,9 @@ pub struct HookModel {
     /// Whether warm parents fork the hooks of Python charms: the setting `warm-dispatch`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_dispatch: bool,
+    /// The engine of the store, which decides how much the hook may write.
+    #[serde(default, skip_serializing_if = "StoreEngine::is_default")]
+    pub engine: StoreEngine,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -150,6 +150,7 @@ pub fn build(
             logging: view.model.logging.clone(),
             advanced_ms: view.model.advanced_ms,
             warm_dispatch: view.model.warm_dispatch,
+            engine: view.model.engine,
         },
         leader: input.is_leader,
         leader_settings: view.newest_leader_settings().values.clone(),
@@ -347,7 +348,7 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
             (_, None) => drop(omitted.bags.insert(owner.clone())),
         }
     }
-    if let Some(shown) = shown.filter(|_| !omitted.bags.is_empty()) {
+    if let Some(shown) = shown {
         (omitted.relation, omitted.position) = (shown.head.uuid, view.position);
     }
     if let Some(known) = local.relations.get(&number) {

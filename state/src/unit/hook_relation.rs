@@ -66,8 +66,8 @@ pub struct OmittedBags {
 }
 
 impl OmittedBags {
-    /// Whether the context contains every bag of the relation.
+    /// Whether the context contains every bag of the relation, and none can be requested.
     pub fn is_empty(&self) -> bool {
-        self.bags.is_empty() && self.removed.is_empty()
+        self.bags.is_empty() && self.removed.is_empty() && self.relation == Uuid(0)
     }
 }

@@ -236,6 +236,7 @@ mod tests {
     use super::*;
     use crate::terms::hook_name::HookName;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::run_lock::HeldLock;
     use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
     use crate::unit::decision::{CharmOnDisk, NextMessage};
@@ -285,7 +286,7 @@ mod tests {
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 5,
-            holds_hook_lock: true,
+            held_lock: HeldLock::Any,
             no_run_process: false,
             attached: true,
             link_age_ms: Some(0),

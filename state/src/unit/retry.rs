@@ -355,6 +355,7 @@ fn refresh_event(
 mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::run_lock::HeldLock;
     use crate::unit::decision::CharmOnDisk;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
@@ -370,7 +371,7 @@ mod tests {
             since_boot_ms: 60_000,
             agent_start_ms: 60_000,
             wall_ms: 0,
-            holds_hook_lock: false,
+            held_lock: HeldLock::None,
             no_run_process: false,
             attached: true,
             link_age_ms: Some(0),

@@ -77,7 +77,7 @@ impl HookContext {
     /// # Errors
     /// [`HookWriteError`] if the writes of the hook exceed their limit. The buffer is unchanged then.
     pub fn write_secret(&mut self, id: SecretId, write: SecretWrite) -> Result<(), HookWriteError> {
-        let before = self.writes.clone();
+        let before = self.before();
         let merged = self.writes.secrets.entry(id).or_default();
         merged.created = write.created.or(merged.created);
         merged.label = write.label.or(merged.label.take());
@@ -96,7 +96,7 @@ impl HookContext {
     /// # Errors
     /// [`HookWriteError`] if the writes of the hook exceed their limit. The buffer is unchanged then.
     pub fn remove_secret(&mut self, id: SecretId, revision: Option<u64>) -> Result<(), HookWriteError> {
-        let before = self.writes.clone();
+        let before = self.before();
         let pending = self.writes.secrets.remove(&id).unwrap_or_default();
         let is_pending_create = pending.created.is_some();
         match (revision, pending.removed.clone()) {

@@ -21,6 +21,7 @@ use crate::terms::secret::SecretId;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
 use crate::terms::storage::StorageId;
+use crate::terms::store_engine::StoreEngine;
 use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -56,6 +57,9 @@ pub struct ModelView {
     /// Whether warm parents fork the hooks of Python charms: the setting `warm-dispatch`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm_dispatch: bool,
+    /// The engine of the store, which decides how much a hook may write.
+    #[serde(default, skip_serializing_if = "StoreEngine::is_default")]
+    pub engine: StoreEngine,
 }
 
 /// The unit itself.

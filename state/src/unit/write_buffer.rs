@@ -8,8 +8,8 @@
 
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
-    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_SENT_BYTES_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError,
-    OUTPUT_BYTES_MIN, PortWrites, Ports, Writes, size,
+    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, OUTPUT_BYTES_MIN,
+    PortWrites, Ports, Writes, size,
 };
 use crate::terms::names::RelationNumber;
 use crate::terms::port_range::{PORT_RANGES_MAX, range_count};
@@ -19,26 +19,50 @@ use std::collections::BTreeMap;
 /// The bytes of a related unit in the replica: its name and what was delivered of its settings, some 60.
 const MEMBER_BYTES: usize = 64;
 
+/// The part of the writes that a tool call changes, as it was before the call.
+pub(super) enum Before {
+    /// The changes of the settings in one relation.
+    Bag(RelationNumber, Option<BagWrites>),
+    /// All others.
+    Others(Box<Writes>),
+}
+
 impl HookContext {
     /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is
     /// empty.
     pub fn own_bag(&self, number: RelationNumber, side: BagSide) -> Bag {
-        let relation = self.relations.get(&number);
-        let bag = match side {
-            BagSide::Unit => relation.and_then(|r| r.unit_bags.get(&self.unit)),
-            BagSide::Application => relation.and_then(|r| r.application_bags.get(&self.unit.application)),
-        };
-        let mut bag = bag.cloned().unwrap_or_default();
-        if let Some(writes) = self.writes.bags.get(&number) {
-            settings::apply(
-                &mut bag,
-                match side {
-                    BagSide::Unit => &writes.unit,
-                    BagSide::Application => &writes.application,
-                },
-            );
+        let mut bag = self.stored_bag(number, side).cloned().unwrap_or_default();
+        if let Some(change) = self.changed_bag(number, side) {
+            settings::apply(&mut bag, change);
         }
         bag
+    }
+
+    /// The bag as it was before the hook.
+    fn stored_bag(&self, number: RelationNumber, side: BagSide) -> Option<&Bag> {
+        let relation = self.relations.get(&number)?;
+        match side {
+            BagSide::Unit => relation.unit_bags.get(&self.unit),
+            BagSide::Application => relation.application_bags.get(&self.unit.application),
+        }
+    }
+
+    /// What the hook changes of the bag; none if nothing.
+    fn changed_bag(&self, number: RelationNumber, side: BagSide) -> Option<&BagChange> {
+        let writes = self.writes.bags.get(&number)?;
+        let change = match side {
+            BagSide::Unit => &writes.unit,
+            BagSide::Application => &writes.application,
+        };
+        Some(change).filter(|change| !change.is_empty())
+    }
+
+    /// The bytes of the bag as JSON, including this hook's writes. A bag that the hook does not change is not copied.
+    fn own_bag_size(&self, number: RelationNumber, side: BagSide) -> usize {
+        match self.changed_bag(number, side) {
+            Some(_) => size(&self.own_bag(number, side)),
+            None => self.stored_bag(number, side).map_or_else(|| size(&Bag::new()), size),
+        }
     }
 
     /// Buffers a change of one of this unit's two bags. A key that gets back its value from before the hook is
@@ -62,15 +86,18 @@ impl HookContext {
         if bytes > BAG_BYTES_MAX {
             return Err(HookWriteError::BagTooLarge { bytes });
         }
-        let before = self.writes.clone();
+        drop(bag);
+        // only the changed bag is copied: the other changes of a hook can have several MiB
+        let before = Before::Bag(number, self.writes.bags.get(&number).cloned());
         let mut writes = self.writes.bags.remove(&number).unwrap_or_default();
-        let untouched = self.own_bag(number, side);
         let target = match side {
             BagSide::Unit => &mut writes.unit,
             BagSide::Application => &mut writes.application,
         };
         target.extend(change);
-        target.retain(|key, value| untouched.get(key).map_or("", String::as_str) != value);
+        let untouched = self.stored_bag(number, side);
+        let value_of = |key: &String| untouched.and_then(|bag| bag.get(key)).map_or("", String::as_str);
+        target.retain(|key, value| value_of(key) != value);
         if writes != BagWrites::default() {
             self.writes.bags.insert(number, writes);
         }
@@ -100,7 +127,7 @@ impl HookContext {
         &mut self,
         change: impl IntoIterator<Item = (String, Option<String>)>,
     ) -> Result<(), HookWriteError> {
-        let before = self.writes.clone();
+        let before = self.before();
         for (key, value) in change {
             if self.charm_state.get(&key) == value.as_ref() {
                 self.writes.state.remove(&key);
@@ -126,7 +153,7 @@ impl HookContext {
         if count > PORT_RANGES_MAX {
             return Err(HookWriteError::TooManyPorts { count });
         }
-        let before = self.writes.clone();
+        let before = self.before();
         self.writes.ports = ports;
         self.check_size(before)
     }
@@ -136,7 +163,7 @@ impl HookContext {
     /// # Errors
     /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn write_action(&mut self, action: ActionWrites) -> Result<(), HookWriteError> {
-        let before = self.writes.clone();
+        let before = self.before();
         self.writes.action = action;
         self.check_size(before)
     }
@@ -146,7 +173,7 @@ impl HookContext {
     /// # Errors
     /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
     pub fn add_storage(&mut self, requested: &BTreeMap<String, u32>) -> Result<(), HookWriteError> {
-        let before = self.writes.clone();
+        let before = self.before();
         for (name, count) in requested {
             let total = self.writes.storage.entry(name.clone()).or_default();
             *total = total.saturating_add(*count);
@@ -154,27 +181,60 @@ impl HookContext {
         self.check_size(before)
     }
 
+    /// The writes before a change that concerns no settings of relations, without those.
+    pub(super) fn before(&mut self) -> Before {
+        let bags = std::mem::take(&mut self.writes.bags);
+        let others = self.writes.clone();
+        self.writes.bags = bags;
+        Before::Others(Box::new(others))
+    }
+
+    /// Exchanges the changed part of the writes and the one before, and returns the changed part.
+    fn exchange(&mut self, before: Before) -> Before {
+        match before {
+            Before::Bag(number, writes) => {
+                let changed = match writes {
+                    Some(writes) => self.writes.bags.insert(number, writes),
+                    None => self.writes.bags.remove(&number),
+                };
+                Before::Bag(number, changed)
+            }
+            Before::Others(mut others) => {
+                std::mem::swap(&mut self.writes, &mut *others);
+                std::mem::swap(&mut self.writes.bags, &mut others.bags);
+                Before::Others(others)
+            }
+        }
+    }
+
     /// Keeps the writes, or restores those `before` if one transaction or one request could not hold them: a tool call
     /// that exceeds a limit fails immediately, so that the commit does not fail for its size (design 5). A change that
     /// makes what is stored smaller is kept even if it is still too large, but not if it concerns too many documents or
     /// deletes too many keys.
-    pub(super) fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
-        let (documents, sent, bytes) = (self.writes.documents(), size(&self.writes), self.stored_bytes());
-        let fits = documents <= HOOK_DOCUMENTS_MAX && sent <= HOOK_SENT_BYTES_MAX;
-        if fits && bytes <= HOOK_WRITES_BYTES_MAX {
+    pub(super) fn check_size(&mut self, before: Before) -> Result<(), HookWriteError> {
+        let engine = self.model.engine;
+        let (documents, sent) = (self.writes.documents(), size(&self.writes));
+        let (bags, others) = (self.bags_bytes(), self.others_bytes());
+        let fits = documents <= HOOK_DOCUMENTS_MAX && sent <= engine.hook_sent_bytes_max();
+        let (all_fit, others_fit) =
+            (bags + others <= engine.hook_writes_bytes_max(), others <= HOOK_WRITES_BYTES_MAX);
+        if fits && all_fit && others_fit {
             return Ok(());
         }
-        let after = std::mem::replace(&mut self.writes, before);
+        let after = self.exchange(before);
         if documents > HOOK_DOCUMENTS_MAX {
             return Err(HookWriteError::TooManyDocuments);
         }
-        if fits && bytes < self.stored_bytes() {
-            self.writes = after;
+        let (bags_before, others_before) = (self.bags_bytes(), self.others_bytes());
+        let is_less = bags + others < bags_before + others_before && (others_fit || others < others_before);
+        if fits && is_less {
+            self.exchange(after);
             return Ok(());
         }
-        Err(match sent <= HOOK_SENT_BYTES_MAX {
-            true => HookWriteError::WritesTooLarge { bytes },
-            false => HookWriteError::TooManyChanges { bytes: sent },
+        Err(match (is_less || all_fit, others_fit) {
+            (true, true) => HookWriteError::TooManyChanges { bytes: sent, engine },
+            (false, true) => HookWriteError::WritesTooLarge { bytes: bags + others, engine },
+            (_, false) => HookWriteError::OtherWritesTooLarge { bytes: others },
         })
     }
 
@@ -183,18 +243,29 @@ impl HookContext {
     pub fn output_bytes_max(&self) -> usize {
         let members = self.relations.values().map(|relation| relation.members.len()).sum::<usize>();
         let stored = self.stored_bytes().saturating_add(members.saturating_mul(MEMBER_BYTES));
-        HOOK_WRITES_BYTES_MAX.saturating_sub(stored).max(OUTPUT_BYTES_MIN)
+        let left = self.model.engine.hook_writes_bytes_max().saturating_sub(stored);
+        let of_others = HOOK_WRITES_BYTES_MAX.saturating_sub(self.others_bytes());
+        left.min(of_others).max(OUTPUT_BYTES_MIN)
     }
 
     /// Returns how many bytes of this unit's data one transaction can have to store: all of the unit's own bags, its state,
     /// and what this hook changes. Most commits store only the changed bags, but the one that publishes new addresses stores
     /// all of them.
     fn stored_bytes(&self) -> usize {
-        let unit_bags = self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit)));
+        self.bags_bytes() + self.others_bytes()
+    }
+
+    /// Those of the settings of relations.
+    fn bags_bytes(&self) -> usize {
+        let unit_bags = self.relations.keys().map(|number| self.own_bag_size(*number, BagSide::Unit));
         let changed = self.writes.bags.iter().filter(|(_, writes)| !writes.application.is_empty());
-        let application_bags = changed.map(|(number, _)| size(&self.own_bag(*number, BagSide::Application)));
+        let application_bags = changed.map(|(number, _)| self.own_bag_size(*number, BagSide::Application));
         unit_bags.chain(application_bags).sum::<usize>()
-            + size(&self.own_state())
+    }
+
+    /// Those of everything else.
+    fn others_bytes(&self) -> usize {
+        size(&self.own_state())
             + size(&self.own_ports())
             + size(&self.writes.action)
             + size(&self.writes.secrets)
@@ -206,7 +277,9 @@ impl HookContext {
 mod tests {
     use super::*;
     use crate::terms::names::UnitName;
+    use crate::terms::store_engine::StoreEngine;
     use crate::tests::hook_context;
+    use crate::unit::writes::HOOK_SENT_BYTES_MAX;
 
     /// In a hundred relations, each with a setting of this unit.
     fn context() -> HookContext {
@@ -233,8 +306,33 @@ mod tests {
         assert_eq!(context.writes, Writes::default());
     }
 
+    /// The hook changes two large bags. A call that is refused leaves the changes of the calls before.
     #[test]
-    fn a_bag_of_one_mebibyte_is_the_largest() {
+    fn the_engine_of_the_store_decides_how_large_bags_are() {
+        let value = |bytes: usize| change(&[("a", &"x".repeat(bytes - 1))]);
+        let mut context = context();
+        let refused = context.write_bag(1, BagSide::Application, value(BAG_BYTES_MAX));
+        assert!(matches!(refused, Err(HookWriteError::WritesTooLarge { engine: StoreEngine::Etcd, .. })));
+        assert_eq!(context.writes, Writes::default());
+
+        context.model.engine = StoreEngine::Sqlite;
+        context.write_bag(1, BagSide::Application, value(BAG_BYTES_MAX)).unwrap();
+        let before = context.clone();
+        let beyond = context.write_bag(1, BagSide::Application, value(BAG_BYTES_MAX + 1));
+        assert_eq!(beyond, Err(HookWriteError::BagTooLarge { bytes: BAG_BYTES_MAX + 1 }));
+        let second = context.write_bag(2, BagSide::Unit, value(1 << 20));
+        assert!(matches!(second, Err(HookWriteError::WritesTooLarge { engine: StoreEngine::Sqlite, .. })));
+        let most = "x".repeat(HOOK_WRITES_BYTES_MAX);
+        let state = context.write_state([("a".to_owned(), Some(most))]);
+        assert!(matches!(state, Err(HookWriteError::OtherWritesTooLarge { .. })), "{state:?}");
+        assert_eq!(context, before);
+        context.write_bag(2, BagSide::Unit, value(1 << 19)).unwrap();
+        context.write_bag(1, BagSide::Application, change(&[("a", "")])).unwrap();
+        assert_eq!(context.writes.bags.keys().collect::<Vec<_>>(), [&2]);
+    }
+
+    #[test]
+    fn a_bag_beyond_the_largest_is_refused() {
         let mut context = context();
         let refused = context.write_bag(1, BagSide::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))]));
         assert!(matches!(refused, Err(HookWriteError::BagTooLarge { bytes }) if bytes > BAG_BYTES_MAX));

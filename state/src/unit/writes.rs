@@ -13,10 +13,12 @@ use crate::terms::process_result::ProcessResult;
 use crate::terms::refusal::write::LeaderSettingsProblem;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
+use crate::terms::store_engine::StoreEngine;
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::io;
 
 /// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook
 /// runs, or drops them and reports how many.
@@ -31,6 +33,11 @@ pub const HOOK_DOCUMENTS_MAX: usize = 600 - REPORTS_MAX - 40 - 300;
 /// the keys and the other fields of documents, some 460 bytes for each of 600.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
+/// The same with SQLite, most of which are settings of relations: the largest bag (4 MiB) and 1 MiB for the others, escapes
+/// and keys. What is no setting of a relation has [`HOOK_WRITES_BYTES_MAX`] with every engine, because it is part of larger
+/// documents (the replica, an action, the secrets of an owner).
+pub const LARGE_HOOK_WRITES_BYTES_MAX: usize = 5 << 20;
+
 /// The bytes that the output of an action's process has in any case: an action publishes no addresses, so that at most 240
 /// documents take 460 bytes each of the 272 KiB, and 160 KiB are left.
 pub const OUTPUT_BYTES_MIN: usize = 128 << 10;
@@ -38,6 +45,27 @@ pub const OUTPUT_BYTES_MIN: usize = 128 << 10;
 /// The most bytes of all changes of a hook as they are sent: a deletion has its key. A request has 4 MiB, with the reports
 /// of the record.
 pub const HOOK_SENT_BYTES_MAX: usize = 2 << 20;
+
+/// The same with SQLite: the 5 MiB that are stored, and 3 MiB of keys that are deleted.
+pub const LARGE_HOOK_SENT_BYTES_MAX: usize = 8 << 20;
+
+impl StoreEngine {
+    /// The most bytes of a unit's own data and the changes of one hook, of which settings of relations are most.
+    pub fn hook_writes_bytes_max(self) -> usize {
+        match self {
+            StoreEngine::Sqlite => LARGE_HOOK_WRITES_BYTES_MAX,
+            StoreEngine::Etcd => HOOK_WRITES_BYTES_MAX,
+        }
+    }
+
+    /// The most bytes of all changes of a hook as they are sent.
+    pub fn hook_sent_bytes_max(self) -> usize {
+        match self {
+            StoreEngine::Sqlite => LARGE_HOOK_SENT_BYTES_MAX,
+            StoreEngine::Etcd => HOOK_SENT_BYTES_MAX,
+        }
+    }
+}
 
 /// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
 /// log share this limit.
@@ -48,7 +76,23 @@ pub const PARAMS_BYTES_MAX: usize = 64 << 10;
 
 /// Returns the size of a value as JSON in bytes.
 pub(crate) fn size(value: &impl Serialize) -> usize {
-    serde_json::to_vec(value).expect("plain data").len()
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, value).expect("plain data");
+    counted.0
+}
+
+/// Counts what is written, and keeps nothing: settings have several MiB, and each tool call measures them.
+struct Counted(usize);
+
+impl io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The endpoint that stands for all endpoints in [`Ports`].
@@ -286,15 +330,25 @@ pub enum HookWriteError {
     },
     /// The hook changes more than [`HOOK_DOCUMENTS_MAX`] documents.
     TooManyDocuments,
-    /// The unit's data and the changes of the hook exceed [`HOOK_WRITES_BYTES_MAX`].
+    /// The unit's data and the changes of the hook exceed [`StoreEngine::hook_writes_bytes_max`].
     WritesTooLarge {
         /// Their bytes.
         bytes: usize,
+        /// The engine whose bound they exceed.
+        engine: StoreEngine,
     },
-    /// The changes of the hook, deletions included, exceed [`HOOK_SENT_BYTES_MAX`].
+    /// What is no setting of a relation exceeds [`HOOK_WRITES_BYTES_MAX`]: the stored state of the charm, and what the hook
+    /// changes.
+    OtherWritesTooLarge {
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// The changes of the hook, deletions included, exceed [`StoreEngine::hook_sent_bytes_max`].
     TooManyChanges {
         /// Their bytes.
         bytes: usize,
+        /// The engine whose bound they exceed.
+        engine: StoreEngine,
     },
     /// The leader settings cannot be stored.
     LeaderSettings(LeaderSettingsProblem),

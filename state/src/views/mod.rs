@@ -12,6 +12,7 @@ pub mod desired_machines;
 pub mod inline_settings;
 mod machine_storage;
 pub mod machine_view;
+pub mod requested_bag;
 pub mod secrets;
 pub mod storage;
 mod unit_view_reader;

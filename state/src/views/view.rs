@@ -21,7 +21,7 @@ use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::secret::SecretId;
 use crate::terms::storage::StorageId;
-use crate::unit::relation_view::{BagRequest, BagView, RelationHead};
+use crate::unit::relation_view::{BagView, RelationHead};
 use crate::unit::secrets::SecretView;
 use crate::unit::snapshot::{
     ActionView, Change, CharmView, Delta, LeaderView, ModelView, Snapshot, UnitView,
@@ -267,19 +267,6 @@ pub fn full_view_within(
     Some(View { delta, inline_bytes_max, unit_dependencies, secret_dependencies, related_units })
 }
 
-/// One bag, if the view of this unit contains it, omitted or not (I31).
-pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) -> Option<BagView> {
-    let doc = read(reader, &model.unit(unit))?;
-    let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
-    let relation: RelationDoc = read(reader, &model.relation(request.relation))?;
-    if !doc.takes_part_in(&relation) {
-        return None;
-    }
-    let head = view_reader.head(request.relation, &relation);
-    let shown = view_reader.bag_of(request.relation, relation.number, &head, &request.owner)?;
-    if let Change::Bag { bag, .. } = shown { bag } else { None }
-}
-
 impl UnitViewReader<'_> {
     /// The view of the unit itself, and what it depends on; none if its machine does not exist.
     pub fn unit_view(&self) -> Option<(UnitView, UnitDependencies)> {
@@ -459,17 +446,21 @@ impl UnitViewReader<'_> {
         head: &RelationHead,
         owner: &Owner,
     ) -> Option<Change> {
+        self.bag(number, head, self.stored_bag(id, head, owner)?)
+    }
+
+    /// The bag of this owner, whether or not it is visible to the unit.
+    pub(crate) fn stored_bag(&self, id: Uuid, head: &RelationHead, owner: &Owner) -> Option<BagDoc> {
         let holder = match owner {
             Owner::Unit(unit) => read(self.reader, &self.model.unit_name(unit)),
             Owner::Application(name) if *name == self.doc.name.application => Some(self.doc.application),
             Owner::Application(_) => Some(head.remote_application_uuid),
         };
         let held = holder.and_then(|holder| read::<BagDoc>(self.reader, &self.model.bag(id, holder)));
-        let found = held.filter(|bag| bag.owner == *owner).or_else(|| {
+        held.filter(|bag| bag.owner == *owner).or_else(|| {
             let all = read_all::<BagDoc>(self.reader, &self.model.bags(id));
             all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == *owner)
-        });
-        self.bag(number, head, found?)
+        })
     }
 
     /// The members of a relation that the unit observes and that are Alive.

@@ -8,6 +8,7 @@ use crate::status::machine::{MachineAgentState, machine_agent};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::run_lock::RunLock;
 use crate::why::explanation::{EntityState, HookLock, Why};
 use crate::why::facts::Facts;
 use crate::why::hook_lock;
@@ -55,11 +56,12 @@ pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec
 
 fn machine_state(facts: &Facts<'_>, id: Uuid) -> EntityState {
     let units = read_all::<()>(facts.reader, &facts.model.machine_units(id)).len();
-    let held = holder(facts.reader, facts.model, facts.presence, id);
+    let lock = RunLock::Machine;
+    let held = holder(facts.reader, facts.model, facts.presence, id, &lock);
     let hook_lock = held.map(|(holder, executing)| HookLock {
         holder,
         running: executing.activity,
-        waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, id),
+        waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, id, &lock),
     });
     EntityState::Machine { units, hook_lock }
 }

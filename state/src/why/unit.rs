@@ -7,8 +7,7 @@ use crate::documents::effective_life;
 use crate::documents::fake_application::is_fake;
 use crate::documents::prelude::{UnitDoc, last_id};
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::model::is_parallel;
-use crate::status::hook_lock::holder;
+use crate::status::hook_lock::{holder, lock_of, running_units};
 use crate::status::presence::ExecutingRun;
 use crate::status::running::running;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
@@ -58,7 +57,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
             // the unit does nothing else before its current run has finished, whatever its life
             match (missing_file(facts, id, &doc), running) {
                 (Some(missing), _) => causes.push(missing),
-                (None, Some(running)) => causes.push(finish_cause(facts, &doc, &machine, running)),
+                (None, Some(running)) => causes.push(finish_cause(facts, id, &doc, running)),
                 (None, None) => causes.extend(next_operation_causes(facts, id, &doc, &agent, is_silent)),
             }
         }
@@ -132,12 +131,13 @@ fn missing_file(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
     Some(Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator))
 }
 
-fn finish_cause(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {
+fn finish_cause(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, running: ExecutingRun) -> Cause {
+    let lock = lock_of(facts.reader, facts.model, id, &running.activity);
     let duty = Duty::Finish {
         activity: running.activity,
         run: running.run,
-        machine: machine.to_owned(),
-        lock_waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, doc.machine),
+        machine: machine_name(facts, doc),
+        lock_waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, doc.machine, &lock),
     };
     Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
 }
@@ -153,7 +153,7 @@ pub(crate) fn name_running(facts: &Facts<'_>, id: Uuid, causes: &mut [Cause]) {
     let entity = Entity::Unit(doc.name.clone());
     let is_own = |cause: &&mut Cause| cause.entity == entity && is_termination(cause);
     if let Some(blocker) = causes.iter_mut().find(is_own) {
-        *blocker = finish_cause(facts, &doc, &machine_name(facts, &doc), running);
+        *blocker = finish_cause(facts, id, &doc, running);
     }
 }
 
@@ -202,7 +202,7 @@ fn next_operation_causes(
         Some(
             Act::Finish
             | Act::Reattach(_)
-            | Act::AcquireHookLock
+            | Act::AcquireLock(_)
             | Act::FetchCharm(_)
             | Act::RecordOutcome(_)
             | Act::ChangeLeadership(_),
@@ -214,16 +214,17 @@ fn next_operation_causes(
 /// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
 fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
     let activity = Activity::from(&run.operation);
-    let holder = holder(facts.reader, facts.model, facts.presence, doc.machine);
+    let lock = lock_of(facts.reader, facts.model, id, &activity);
+    let holder = holder(facts.reader, facts.model, facts.presence, doc.machine, &lock);
     if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
         let ExecutingRun { activity: running, since_ms, .. } = running;
-        let duty = Duty::ReleaseHookLock { activity, running, holder: holder.clone() };
+        let group = lock.group();
+        let duty = Duty::ReleaseHookLock { group, activity, running, holder: holder.clone() };
         let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
         return cause.since(since_ms);
     }
     let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
-    let config = read(facts.reader, &facts.model.model_config()).unwrap_or_default();
-    let holder = |health: UnitHealth| health.lock_holders.holder(is_parallel(&config));
+    let holder = |health: UnitHealth| health.lock_holders.holder(&lock);
     let foreign = facts.presence.health(id).and_then(holder);
     if let Some(holder) = foreign.filter(|_| run.operation.runs_charm()) {
         let duty = Duty::EndLockHolder { holder, activity };
@@ -237,8 +238,9 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
 /// then the reboot itself.
 fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
     let machine = machine_name(facts, doc);
-    let holder = holder(facts.reader, facts.model, facts.presence, doc.machine);
-    let delays = holder.map(|(holder, running)| {
+    // a reboot waits for each run, whatever lock that has taken
+    let first = running_units(facts.reader, facts.model, facts.presence, doc.machine).next();
+    let delays = first.map(|(_, holder, running)| {
         let duty = Duty::Finish {
             activity: running.activity,
             run: running.run,

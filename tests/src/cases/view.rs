@@ -46,6 +46,7 @@ pub fn without_relations() -> Snapshot {
             hook_retries_max: Some(10),
             proxies: Default::default(),
             warm_dispatch: false,
+            engine: Default::default(),
         },
         unit: UnitView {
             uuid: Uuid(2),

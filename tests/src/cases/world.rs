@@ -18,6 +18,7 @@ use state::terms::failure_reason::FailureReason;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::refusal::RefusalReason;
+use state::terms::run_lock::HeldLock;
 use state::terms::settings::Bag;
 use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
@@ -106,7 +107,7 @@ pub struct Process {
     attached: bool,
     contact_ms: Option<u64>,
     no_run_process: bool,
-    hook_lock: bool,
+    held_lock: HeldLock,
     stopped: bool,
 }
 
@@ -167,7 +168,7 @@ impl World {
             attached: false,
             contact_ms: None,
             no_run_process: false,
-            hook_lock: false,
+            held_lock: HeldLock::None,
             stopped: false,
         });
     }
@@ -195,7 +196,7 @@ impl World {
             since_boot_ms: self.clock_ms,
             agent_start_ms: process.start_ms,
             wall_ms: self.wall_ms,
-            holds_hook_lock: process.hook_lock,
+            held_lock: process.held_lock.clone(),
             no_run_process: process.no_run_process,
             attached: process.attached,
             link_age_ms: contact_ms.map(|contact_ms| self.clock_ms - contact_ms),
@@ -240,13 +241,13 @@ impl World {
                     self.process = Some(process);
                 }
                 Act::Reattach(run) => self.reattach(&run),
-                Act::AcquireHookLock => {
-                    assert!(!now.holds_hook_lock, "the hook lock is requested once");
-                    process.hook_lock = true;
+                Act::AcquireLock(lock) => {
+                    assert_eq!(now.held_lock, HeldLock::None, "a lock is requested once");
+                    process.held_lock = HeldLock::One(lock);
                     self.process = Some(process);
                 }
                 Act::FetchBag(request) => {
-                    process.hook_lock = false;
+                    process.held_lock = HeldLock::None;
                     self.process = Some(process);
                     let causes = vec![resolve::fetch_cause(&self.local.name, &request)];
                     if !self.link {
@@ -256,7 +257,7 @@ impl World {
                     self.fetch(request);
                 }
                 Act::FetchCharm(charm) => {
-                    process.hook_lock = false;
+                    process.held_lock = HeldLock::None;
                     self.process = Some(process);
                     let causes = vec![resolve::fetch_charm_cause(&self.local.name, &charm)];
                     if !self.link {
@@ -266,7 +267,7 @@ impl World {
                     self.charm_lost = false;
                 }
                 Act::Start(run) => {
-                    assert!(now.holds_hook_lock || !run.operation.runs_charm(), "hooks run under the lock");
+                    assert!(!run.operation.runs_charm() || now.held_lock != HeldLock::None, "it has a lock");
                     self.start_run(run);
                 }
                 Act::RecordOutcome(record) => {
@@ -286,7 +287,7 @@ impl World {
                     }
                 }
                 Act::Reboot => {
-                    process.hook_lock = false;
+                    process.held_lock = HeldLock::None;
                     self.process = Some(process);
                     return Some(Wait {
                         until_ms: None,
@@ -294,7 +295,7 @@ impl World {
                     });
                 }
                 Act::Wait(wait) => {
-                    process.hook_lock = false;
+                    process.held_lock = HeldLock::None;
                     self.process = Some(process);
                     self.compare_replica();
                     return Some(wait);
@@ -390,7 +391,7 @@ impl World {
     fn mark_idle(&mut self) {
         if let Some(process) = &mut self.process {
             process.last_end_ms = self.clock_ms;
-            process.hook_lock = false;
+            process.held_lock = HeldLock::None;
         }
     }
 

@@ -15,6 +15,7 @@ use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
+use state::terms::run_lock::HeldLock;
 use state::transitions::force;
 use state::transitions::record_commit;
 use state::transitions::run_reports::LogLines;
@@ -80,7 +81,7 @@ fn now(leader_generation: Option<u64>) -> Now {
         since_boot_ms: 100_000,
         agent_start_ms: 0,
         wall_ms: 1,
-        holds_hook_lock: true,
+        held_lock: HeldLock::Any,
         no_run_process: true,
         attached: true,
         link_age_ms: Some(0),
@@ -230,7 +231,7 @@ impl State {
             }
             Act::Wait(_) | Act::Finish => {}
             act @ (Act::Reattach(_)
-            | Act::AcquireHookLock
+            | Act::AcquireLock(_)
             | Act::FetchBag(_)
             | Act::FetchCharm(_)
             | Act::Reboot) => {

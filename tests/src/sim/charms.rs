@@ -18,6 +18,7 @@ use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::terms::operation::CharmRef;
 use state::terms::position::Position;
+use state::terms::run_lock::RunLock;
 use state::terms::settings::Bag;
 use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
@@ -280,9 +281,9 @@ fn number_reports(world: &World, reply: &ToolReply, reports: &mut Vec<RunReport>
 impl CharmHost for SimCharms {
     type Lock = Arc<OwnedMutexGuard<()>>;
 
-    async fn lock(&self, parallel: bool) -> Self::Lock {
+    async fn lock(&self, lock: &RunLock) -> Self::Lock {
         self.world.pause().await;
-        let lock = if parallel { Arc::default() } else { self.location.machine.hook_lock() };
+        let lock = self.location.machine.run_lock(lock);
         let lock = Arc::new(lock.lock_owned().await);
         self.state().lock = Arc::downgrade(&lock);
         lock

@@ -3,6 +3,7 @@
 pub mod folders;
 
 use state::terms::names::{UnitName, Uuid};
+use state::terms::run_lock::RunLock;
 use state::terms::storage::StorageId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +19,8 @@ struct DeployedUnit {
 }
 
 struct State {
-    hook_lock: Arc<tokio::sync::Mutex<()>>,
+    /// The locks of the machine and of its execution groups.
+    run_locks: BTreeMap<RunLock, Arc<tokio::sync::Mutex<()>>>,
     /// The number of its instance at the provider: another instance of the same machine has other boots.
     instance: u64,
     boots: u64,
@@ -54,7 +56,7 @@ pub struct Machine {
 impl Machine {
     pub fn new(id: Uuid, instance: u64, now_ms: u64) -> Machine {
         let state = State {
-            hook_lock: Arc::default(),
+            run_locks: BTreeMap::new(),
             instance,
             boots: 1,
             is_powered_off: false,
@@ -72,8 +74,14 @@ impl Machine {
         self.state.lock().expect("one thread")
     }
 
-    pub fn hook_lock(&self) -> Arc<tokio::sync::Mutex<()>> {
-        self.state().hook_lock.clone()
+    /// The lock under which a hook or an action runs. That of a unit is taken by its agent only.
+    pub fn run_lock(&self, lock: &RunLock) -> Arc<tokio::sync::Mutex<()>> {
+        match lock {
+            RunLock::Unit => Arc::default(),
+            RunLock::Machine | RunLock::Group(_) => {
+                self.state().run_locks.entry(lock.clone()).or_default().clone()
+            }
+        }
     }
 
     pub fn boot(&self) -> String {
@@ -90,7 +98,7 @@ impl Machine {
         state.boots += 1;
         state.booted_ms = now_ms;
         state.is_powered_off = false;
-        state.hook_lock = Arc::default();
+        state.run_locks.clear();
     }
 
     pub fn switch_off(&self) {

@@ -17,6 +17,7 @@ use state::documents::json_text::Text;
 use state::documents::prelude::{BagDoc, Kind, Model};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::store_engine::StoreEngine;
 use state::views::inline_settings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -225,6 +226,10 @@ struct StaleReader<'r> {
 }
 
 impl Reader for StaleReader<'_> {
+    fn engine(&self) -> StoreEngine {
+        self.reader.engine()
+    }
+
     fn revision(&self) -> Revision {
         self.reader.revision()
     }

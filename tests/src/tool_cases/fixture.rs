@@ -290,6 +290,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             logging: Default::default(),
             advanced_ms: 0,
             warm_dispatch: false,
+            engine: Default::default(),
         },
         leader: fixture.leader,
         leader_settings: fixture.leader_settings,

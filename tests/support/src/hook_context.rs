@@ -39,6 +39,7 @@ pub fn context() -> HookContext {
             logging: Default::default(),
             advanced_ms: 0,
             warm_dispatch: false,
+            engine: Default::default(),
         },
         leader: true,
         leader_settings: BTreeMap::new(),

@@ -84,12 +84,16 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("the rate of an upload", &[("api/src/lib.rs", "TRANSFER_RATE_MIN", Bytes), (RATE, "LATE_MAX", Time)]),
     ("the time for which the controller waits", &[(RATE, "TRANSFER_TIMEOUT", Time)]),
     // Other requests
-    ("the body of a request that is no upload", &[(BODY, "BODY_BYTES_MAX", Bytes)]),
+    (
+        "the body of a request that is no upload",
+        &[(BODY, "BODY_BYTES_MAX", Bytes), (BODY, "RECORD_BYTES_MAX", Bytes)],
+    ),
     ("the rate of such a body", &[]),
     (
         "bodies of one caller",
         &[
-            (BODY, "BODIES_OF_AGENT_MAX", Bytes),
+            (BODY, "BODIES_OF_UNIT_MAX", Bytes),
+            (BODY, "BODIES_OF_MACHINE_MAX", Bytes),
             (BODY, "BODIES_OF_USER_MAX", Bytes),
             (BODY, "SMALL_BYTES_MAX", Bytes),
             (BUDGET, "WAIT_MAX", Time),
@@ -244,6 +248,14 @@ const ROWS: &[(&str, &[Constant])] = &[
         "the changes of one hook",
         &[
             ("state/src/unit/writes.rs", "HOOK_DOCUMENTS_MAX", Count),
+            ("state/src/unit/writes.rs", "LARGE_HOOK_WRITES_BYTES_MAX", Bytes),
+            ("state/src/unit/writes.rs", "HOOK_WRITES_BYTES_MAX", Bytes),
+            ("state/src/unit/writes.rs", "LARGE_HOOK_SENT_BYTES_MAX", Bytes),
+        ],
+    ),
+    (
+        "the same, if the models are",
+        &[
             ("state/src/unit/writes.rs", "HOOK_WRITES_BYTES_MAX", Bytes),
             ("state/src/unit/writes.rs", "HOOK_SENT_BYTES_MAX", Bytes),
         ],

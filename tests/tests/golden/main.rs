@@ -4,6 +4,7 @@ mod actions;
 mod charm_problems;
 mod failures;
 mod followed_runs;
+mod locks;
 mod refusals;
 mod store;
 
@@ -75,7 +76,8 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Finish { .. } => "Finish",
         Duty::EndDebugSession { .. } => "EndDebugSession",
         Duty::RemoveStorage { .. } => "RemoveStorage",
-        Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
+        Duty::ReleaseHookLock { group: None, .. } => "ReleaseHookLock",
+        Duty::ReleaseHookLock { group: Some(_), .. } => "ReleaseHookLock of a group",
         Duty::EndLockHolder { .. } => "EndLockHolder",
         Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
         Duty::ClearFault { .. } => "ClearFault",
@@ -107,7 +109,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 63;
+const DUTIES: usize = 64;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -122,11 +124,7 @@ fn examples() -> Vec<Cause> {
     let running = || Activity::hook(HookName::Install);
     let two = Count { number: 2, more: false };
     let recover = Duty::Recover { activity: running(), failures: 2, retry: Retry::At(NOW_MS + 5_500) };
-    let lock = Duty::ReleaseHookLock {
-        activity: Activity::hook(HookName::Start),
-        running: running(),
-        holder: log.clone(),
-    };
+    let (lock, group_lock) = (locks::hook_lock(&log), locks::group_lock(&log));
     let foreign = Duty::EndLockHolder {
         holder: LockHolder { pid: 1234, program: "/usr/bin/flock".to_owned() },
         activity: Activity::hook(HookName::Start),
@@ -207,7 +205,8 @@ fn examples() -> Vec<Cause> {
             Duty::RemoveStorage { storage: ["data/0", "data/1"].map(|id| id.parse().expect("an id")).into() },
             Actor::Operator,
         ),
-        of_unit(lock, Actor::UnitAgent(log)),
+        of_unit(lock, Actor::UnitAgent(log.clone())),
+        of_unit(group_lock, Actor::UnitAgent(log)),
         of_unit(foreign, Actor::Operator),
         of_unit(
             Duty::RestartUnitAgent { machine: Some(machine()), exit: exit(None) },
@@ -451,9 +450,17 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::RemovingCharm => StatusMessage::Executing(Activity::hook(HookName::ConfigChanged)),
         StatusMessage::Executing(activity) => {
             let running = Activity::hook(HookName::Start);
-            StatusMessage::WaitingForHookLock { activity: activity.clone(), running, holder: unit }
+            StatusMessage::WaitingForHookLock {
+                group: None,
+                activity: activity.clone(),
+                running,
+                holder: unit,
+            }
         }
-        StatusMessage::WaitingForHookLock { .. } => StatusMessage::HookFailed { hook: HookName::Install },
+        StatusMessage::WaitingForHookLock { group: None, .. } => locks::waiting_for_group(&unit),
+        StatusMessage::WaitingForHookLock { group: Some(_), .. } => {
+            StatusMessage::HookFailed { hook: HookName::Install }
+        }
         StatusMessage::HookFailed { .. } => {
             let operation = Box::new(Operation::LeaveScope { relation: 3, uuid: Uuid(3) });
             StatusMessage::OperationFailed { operation, reason: FailureReason::Text("no disk".to_owned()) }

@@ -279,7 +279,8 @@ examples! { write: WriteRefusal {
     Overtaken {},
     InvalidLeaderSettings { problem: LeaderSettingsProblem::ContainsNul { key: own("a") } },
     InvalidLeaderSettings { problem: LeaderSettingsProblem::TooLarge { bytes: 262_145, max: 262_144 } },
-    BagTooLarge { unit: web(), relation: 1, bytes: 1_100_000, max: 1_052_672 },
+    BagTooLarge { unit: web(), relation: 1, bytes: 4_200_000, max: 4_198_400 },
+    BagsTooLarge { unit: web(), bytes: 900_000, max: 851_968 },
     PortConflict {
         unit: web(),
         range: "80/tcp".parse().expect("a range"),

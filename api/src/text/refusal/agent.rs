@@ -133,6 +133,9 @@ pub(super) fn write(reason: &WriteRefusal) -> String {
         WriteRefusal::BagTooLarge { unit, relation, bytes, max } => {
             format!("{unit} cannot publish {bytes} bytes of settings in relation {relation}: at most {max}")
         }
+        WriteRefusal::BagsTooLarge { unit, bytes, max } => {
+            format!("{unit} cannot publish {bytes} bytes of settings at once: at most {max}")
+        }
         WriteRefusal::PortConflict { unit, range, other, other_range } => format!(
             "cannot open {range} (unit \"{unit}\"): port range conflicts with {other_range} (unit \"{other}\")"
         ),

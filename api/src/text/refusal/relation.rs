@@ -36,9 +36,9 @@ pub(super) fn text(reason: &RelationRefusal) -> RefusalText {
             "cannot check the limit of endpoint {endpoint}: {} has too many relations",
             endpoint.application
         )),
-        RelationRefusal::LimitReached { endpoint, limit } => {
-            plain(format!("endpoint {endpoint} takes at most {limit} relations"))
-        }
+        RelationRefusal::LimitReached { endpoint, limit } => plain(format!(
+            "establishing a new relation for {endpoint} would exceed its maximum relation limit of {limit}"
+        )),
         RelationRefusal::NotFound { left, right } => plain(format!("relation {left:?} {right:?} not found")),
         RelationRefusal::TooManyCandidates { left, right } => {
             with_hint(format!("{left:?} {right:?} may be one of many relations"), NAME_ENDPOINTS)

@@ -12,6 +12,7 @@ use super::reads::{change_rows, newest_revision};
 use host::file::exists;
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
+use state::terms::store_engine::StoreEngine;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -87,6 +88,10 @@ impl Inspection {
 }
 
 impl Reader for Inspection {
+    fn engine(&self) -> StoreEngine {
+        StoreEngine::Sqlite
+    }
+
     fn revision(&self) -> Revision {
         self.revision
     }

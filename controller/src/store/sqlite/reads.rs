@@ -9,6 +9,7 @@ use crate::store::{CommitChanges, DocumentChange, Undo, scan_start};
 use rusqlite::{Connection, ErrorCode, Row, ffi, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
+use state::terms::store_engine::StoreEngine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -130,6 +131,10 @@ impl<'c> ConnectionReader<'c> {
 }
 
 impl Reader for ConnectionReader<'_> {
+    fn engine(&self) -> StoreEngine {
+        StoreEngine::Sqlite
+    }
+
     fn revision(&self) -> Revision {
         self.revision
     }
@@ -258,7 +263,7 @@ pub(super) fn change_rows(
 /// The most bytes of earlier documents that one read at an older revision loads: as many as those of the commits that
 /// are kept in memory (`recent`). A reader that is further behind reads the newest documents, which costs less. A unit
 /// chooses the revision, so without this bound each of its requests could load the whole change log.
-const UNDO_BYTES_MAX: usize = 4 << 20;
+const UNDO_BYTES_MAX: usize = 16 << 20;
 
 /// Reads the previous documents of all changes after a revision, oldest first. None if the log is damaged, or if they
 /// have more than [`UNDO_BYTES_MAX`].

@@ -167,6 +167,11 @@ pub enum Remedy {
         /// The unit that holds the lock.
         holder: UnitName,
     },
+    /// Wait for the action of the same execution group that runs on the machine.
+    AwaitExecutionGroup {
+        /// The unit that runs it.
+        holder: UnitName,
+    },
     /// Remove this entity.
     Remove(Entity),
     /// Remove the machine by force.
@@ -276,7 +281,12 @@ impl Cause {
             }
             Duty::EndDebugSession { .. } => self.unit_remedy(|unit| Remedy::ExitDebugSession { unit }),
             Duty::RemoveStorage { storage } => Remedy::RemoveStorage { storage: storage.clone() },
-            Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
+            Duty::ReleaseHookLock { group: None, holder, .. } => {
+                Remedy::RunHooksInParallel { holder: holder.clone() }
+            }
+            Duty::ReleaseHookLock { group: Some(_), holder, .. } => {
+                Remedy::AwaitExecutionGroup { holder: holder.clone() }
+            }
             Duty::EndLockHolder { holder, .. } => Remedy::EndProcess { pid: holder.pid },
             Duty::RestartUnitAgent { machine, .. } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: machine.clone() })

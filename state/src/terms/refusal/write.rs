@@ -47,6 +47,15 @@ pub enum WriteRefusal {
         /// The most bytes that are allowed.
         max: usize,
     },
+    /// All settings that the record changes would be too large together.
+    BagsTooLarge {
+        /// The unit.
+        unit: UnitName,
+        /// Their bytes as JSON.
+        bytes: usize,
+        /// The most bytes that the engine of the store can hold.
+        max: usize,
+    },
     /// Another unit of the machine has opened the ports.
     PortConflict {
         /// The unit.
@@ -101,7 +110,8 @@ impl WriteRefusal {
             }
             WriteRefusal::UnknownEndpoint { .. }
             | WriteRefusal::InvalidLeaderSettings { .. }
-            | WriteRefusal::BagTooLarge { .. } => Code::Invalid,
+            | WriteRefusal::BagTooLarge { .. }
+            | WriteRefusal::BagsTooLarge { .. } => Code::Invalid,
             WriteRefusal::PortConflict { .. } => Code::Busy,
         }
     }

@@ -241,11 +241,11 @@ fn open_ports_and_settings_are_bounded_over_all_records() {
         record.writes.bags.insert(number, writes);
         record
     };
-    let first = write(&web, "a", 1_000_000);
+    let first = write(&web, "a", 700_000);
     assert_eq!(web.commit(&mut world, first), CommitOutcome::default());
     let committed = web.send(&mut world, &write(&web, "b", 220_000)).expect("an answer");
     assert!(
-        matches!(committed.refusal, Some(RefusalReason::Write(WriteRefusal::BagTooLarge { .. }))),
+        matches!(committed.refusal, Some(RefusalReason::Write(WriteRefusal::BagsTooLarge { .. }))),
         "{committed:?}"
     );
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");

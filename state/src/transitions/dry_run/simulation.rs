@@ -17,6 +17,7 @@ use crate::terms::activity::Activity;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
+use crate::terms::store_engine::StoreEngine;
 use crate::transitions::dry_run::affected::ENTITIES_MAX;
 use crate::transitions::dry_run::result::ExpectedHook;
 use crate::transitions::run_reports::LogLines;
@@ -44,6 +45,10 @@ pub(crate) struct SimulatedReader<'r> {
 }
 
 impl Reader for SimulatedReader<'_> {
+    fn engine(&self) -> StoreEngine {
+        self.base.engine()
+    }
+
     fn record_damage(&self, key: &str, why: &str) {
         self.base.record_damage(key, why);
     }

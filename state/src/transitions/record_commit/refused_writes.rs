@@ -15,6 +15,7 @@ use crate::terms::settings;
 use crate::unit::hook_context::ALL_ENDPOINTS;
 use crate::unit::local::Local;
 use crate::unit::record::Record;
+use crate::unit::writes::size;
 
 /// A record that is being committed, with its unit.
 pub(super) struct CommitContext<'a> {
@@ -58,14 +59,20 @@ pub(super) fn unknown_endpoint(context: &CommitContext) -> Option<WriteRefusal> 
     Some(WriteRefusal::UnknownEndpoint { unit: context.doc.name.clone(), endpoint: shown(unknown) })
 }
 
-/// The refusal of settings that would exceed what the hook tools allow. Leaders that follow each other can exceed it
-/// together, because the view of the second one may be older than what the first one has written. For a unit's own
-/// settings, no correct agent sends such a record.
+/// The bytes of new addresses, which the record of a config-changed hook publishes in 300 relations: some 200 each. They are
+/// part of the 272 KiB that a transaction has for keys and fields.
+const ADDRESSES_BYTES_MAX: usize = 64 << 10;
+
+/// The refusal of settings that would exceed what the hook tools allow, one bag or all together, so that the transaction is
+/// not refused as a whole. Leaders that follow each other can exceed it together, because the view of the second one may be
+/// older than what the first one has written; and so can a hook that began before its store was migrated to etcd. Otherwise
+/// no correct agent sends such a record.
 pub(super) fn too_large_bag(
     draft: &mut Draft,
     model: Model,
     context: &CommitContext,
 ) -> Option<WriteRefusal> {
+    let mut all_bytes = 0;
     for (relation, writes) in &context.record.writes.bags {
         let Some(id) = existing_relation(draft, model, context.local, *relation) else { continue };
         for (holder, change) in [(context.id, &writes.unit), (context.doc.application, &writes.application)] {
@@ -79,9 +86,12 @@ pub(super) fn too_large_bag(
                 let (unit, relation) = (context.doc.name.clone(), *relation);
                 return Some(WriteRefusal::BagTooLarge { unit, relation, bytes, max });
             }
+            all_bytes += size(&values);
         }
     }
-    None
+    let max = draft.engine().hook_writes_bytes_max() + ADDRESSES_BYTES_MAX;
+    let unit = context.doc.name.clone();
+    (all_bytes > max).then_some(WriteRefusal::BagsTooLarge { unit, bytes: all_bytes, max })
 }
 
 /// The refusal of a port range that conflicts with one that another unit of the machine has opened.

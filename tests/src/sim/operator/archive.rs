@@ -39,7 +39,13 @@ pub fn charm(name: &str, version: u64, has_storage: bool) -> Vec<u8> {
     let option =
         ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
     let secret = ConfigOption { kind: OptionType::Secret, ..ConfigOption::default() };
-    let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
+    // each lock that an action can take is one of some version
+    let action = Action {
+        schema: json!({"type": "object", "properties": {}}),
+        parallel: version % 3 == 1,
+        execution_group: if version % 3 == 2 { "group".to_owned() } else { String::new() },
+        ..Action::default()
+    };
     let resource = Resource { filename: "file".to_owned(), ..Resource::default() };
     let is_server = !matches!(name, "mon" | "web");
     let disk = Storage { count_max: Some(2), ..Storage::default() };
