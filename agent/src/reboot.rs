@@ -23,9 +23,10 @@ use anyhow::Result;
 use host::file::write_atomic;
 use host::lock::Lock;
 use host::program::{self, HostProgram};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The interval between two polls of the request and of the hook lock.
@@ -76,11 +77,20 @@ async fn reboot_when_requested(machine: &Path, deployer: &Deployer, services: Su
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     // hooks and actions that run in parallel hold the lock of their own unit only, and others that of their execution group
-    let folders = deployer.claims()?.into_iter().map(|claim| claim.folder.file(HOOK_LOCK));
-    let groups = run_lock_files::group_files(machine)?;
-    let mut held = Vec::new();
-    for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders).chain(groups) {
-        held.push(acquire_lock(&lock).await?);
+    let mut held = BTreeMap::new();
+    loop {
+        // an action creates the lock of its group, and may do so while this waits for another lock
+        let folders = deployer.claims()?.into_iter().map(|claim| claim.folder.file(HOOK_LOCK));
+        let groups = run_lock_files::group_files(machine)?;
+        let locks = [machine.join(HOOK_LOCK)].into_iter().chain(folders).chain(groups);
+        let wanted: Vec<PathBuf> = locks.filter(|lock| !held.contains_key(lock)).collect();
+        if wanted.is_empty() {
+            break;
+        }
+        for lock in wanted {
+            let taken = acquire_lock(&lock).await?;
+            held.insert(lock, taken);
+        }
     }
     let action = match services {
         Supervision::Systemd => "rebooting the host",
@@ -115,13 +125,7 @@ mod tests {
     use api::{AgentConfig, AgentKind};
     use state::terms::names::Uuid;
 
-    /// 1. The id of the new boot is stored. 2. The attempt fails before the request is removed. 3. The request names an
-    ///    earlier boot from then on.
-    #[tokio::test(start_paused = true)]
-    async fn the_next_attempt_completes_a_reboot_whose_boot_has_ended() {
-        let folder = tempfile::tempdir().expect("a folder");
-        write_atomic(&folder.path().join(BOOT_FILE), b"next").expect("written");
-        reboot_request::request(folder.path(), "earlier").expect("written");
+    fn deployer(machine: &Path) -> Deployer {
         let config = AgentConfig {
             kind: AgentKind::Machine,
             uuid: Uuid(1),
@@ -133,7 +137,36 @@ mod tests {
             token: "t".to_owned(),
             machine: String::new(),
         };
-        let deployer = Deployer::new(folder.path().to_path_buf(), config, Supervision::Children);
+        Deployer::new(machine.to_path_buf(), config, Supervision::Children)
+    }
+
+    /// 1. A reboot waits for the hook of a unit. 2. The first action of a group begins. 3. The hook ends.
+    #[tokio::test(start_paused = true)]
+    async fn a_reboot_waits_for_an_action_that_begins_while_it_waits_for_a_hook() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = folder.path();
+        let deployer = deployer(machine);
+        let hold = |name: &str| Lock::take(&machine.join(name), "test").expect("opened").expect("free");
+        let hook = hold(HOOK_LOCK);
+        reboot_request::request(machine, &this_boot(machine)).expect("written");
+        let mut attempts = std::pin::pin!(execute(machine, &deployer, Supervision::Children));
+        let mut waits = async || tokio::time::timeout(Duration::from_secs(60), &mut attempts).await;
+        assert!(waits().await.is_err() && !machine.join(BOOT_FILE).exists(), "a hook runs");
+        let action = hold("hook-copies.lock");
+        drop(hook);
+        assert!(waits().await.is_err() && !machine.join(BOOT_FILE).exists(), "an action runs");
+        drop(action);
+        assert!(waits().await.is_err() && machine.join(BOOT_FILE).exists(), "it has other duties");
+    }
+
+    /// 1. The id of the new boot is stored. 2. The attempt fails before the request is removed. 3. The request names an
+    ///    earlier boot from then on.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_attempt_completes_a_reboot_whose_boot_has_ended() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_atomic(&folder.path().join(BOOT_FILE), b"next").expect("written");
+        reboot_request::request(folder.path(), "earlier").expect("written");
+        let deployer = deployer(folder.path());
         let attempts = execute(folder.path(), &deployer, Supervision::Children);
         assert!(
             tokio::time::timeout(Duration::from_secs(60), attempts).await.is_err(),

@@ -1,7 +1,7 @@
 //! The files of the locks under which hooks and actions run: in the folder of a machine and in those of its units.
 //!
 //! A lock is held as long as its file is locked (`host::lock`). The agent takes it, the shim of the run inherits it, and the
-//! machine agent takes all of them before a reboot.
+//! machine agent takes all that exist before a reboot.
 
 use crate::folder::UnitFolder;
 use host::digest::sha256;

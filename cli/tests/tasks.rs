@@ -100,7 +100,8 @@ async fn declared_actions_are_listed_with_their_schemas_on_request() {
         .expect("listed");
     let actions: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
     let shown = json!({
-        "type": "object", "properties": {"name": {"type": "string"}}, "description": "Back up the data."
+        "type": "object", "title": "backup", "properties": {"name": {"type": "string"}},
+        "description": "Back up the data."
     });
     assert_eq!(actions["backup"], shown);
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use api::{Handle, Watch, WatchUnit};
+use api::{Deploy, Handle, Watch, WatchUnit};
 use controller::Controller;
 use state::documents::prelude::TokenHolder;
 use state::terms::names::{UnitName, Uuid};
@@ -129,16 +129,20 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
 }
 
 #[tokio::test]
-async fn a_unit_cannot_fetch_a_bag_that_its_view_does_not_contain() {
+async fn a_unit_cannot_fetch_a_bag_of_a_relation_of_other_applications() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     fixture.deploy("db", 1).await;
+    let application = Some("other".to_owned());
+    let other = Deploy { application, sha256: "web".to_owned(), units: 1, ..Deploy::default() };
+    fixture.admin.handle(other).await.expect("it deploys");
     let relation = fixture.integrate().await;
     let mut web = fixture.attach_agent("web/0").await;
     web.enter(relation, "db", "db").await;
     let at = newest_position(&fixture.controller).await;
     let of_web = || bag_request(relation, Owner::Unit(UnitName::new("web", 0)), at);
-    for (unit, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
+    // in Juju, units of one application read each other's settings in every relation
+    for (unit, sees) in [("db/0", true), ("web/0", true), ("web/1", true), ("other/0", false)] {
         let reader = fixture
             .controller
             .caller(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(unit).await });

@@ -15,14 +15,13 @@ use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::HookHost;
 use crate::run_lock_files;
 use hook_client::shim;
-use host::lock::Lock;
 use host::process::Process;
 use state::terms::operation::Operation;
 use state::terms::run_lock::RunLock;
 use state::unit::local::Run;
 use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
-use std::rc::Rc;
+use std::pin::pin;
 
 impl CharmRunner {
     /// See [`CharmHost::reattach`](crate::ports::CharmHost::reattach).
@@ -31,15 +30,15 @@ impl CharmRunner {
         // A shim holds its lock from before its pid file exists until it ends:
         // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
         //    shim.
-        // 2. Therefore, without a pid file, the lock is acquired, and the files are read again: if there is
-        //    still nothing, there is no shim.
+        // 2. Therefore, without a pid file, each lock that it can hold is acquired once, and the files are read again:
+        //    if there is still nothing, there is no shim.
         let mut run_file = read_run_file(&run_folder);
         if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot_id()) {
             // after another boot no process of the run exists, and of its unsynced files a power failure may have
             // preserved only the outcome
             return None;
         }
-        let mut lock = None;
+        let (mut free, mut is_free) = (pin!(self.each_lock_is_free(run)), false);
         loop {
             if read_outcome(&run_folder).is_some() {
                 break;
@@ -53,16 +52,15 @@ impl CharmRunner {
                 }
                 break;
             }
-            if lock.is_some() {
+            if is_free {
                 return None;
             }
-            // the shim may hold the lock and not have written its pid file; its tools wait for this agent
+            // the shim may hold its lock and not have written its pid file; its tools wait for this agent
             tokio::select! {
-                locks = self.all_locks(run) => lock = Some(locks),
+                () = &mut free => is_free = true,
                 () = tokio::time::sleep(PROCESS_POLL_INTERVAL) => {}
             }
         }
-        drop(lock);
         let Some(run_file) = run_file.take().or_else(|| read_run_file(&run_folder)) else {
             // without its context the tools cannot be answered, and the hook's writes are unknown
             kill_remaining_processes(&run_folder).await;
@@ -100,19 +98,20 @@ impl CharmRunner {
             .then(|| self.finish(run, session, run_file.handler))
     }
 
-    /// Every lock that the shim of this run can hold: that depends on the model's setting and on the charm when the run
-    /// started. Never completes if the locks of the execution groups cannot be listed.
-    async fn all_locks(&self, run: &Run) -> Vec<Rc<Lock>> {
-        let mut locks =
-            vec![self.acquire_lock(&RunLock::Machine).await, self.acquire_lock(&RunLock::Unit).await];
+    /// Waits until each lock that the shim of this run can hold has been free once: which one it holds depends on the model's
+    /// setting and on the charm when the run started. They are not held together: other units would wait as long as an
+    /// action of a group runs. Never completes if the locks of the execution groups cannot be listed.
+    async fn each_lock_is_free(&self, run: &Run) {
+        for lock in [RunLock::Unit, RunLock::Machine] {
+            drop(self.acquire_lock(&lock).await);
+        }
         if let Operation::Action { .. } = run.operation {
             let Ok(groups) = run_lock_files::group_files(&self.folder.machine()) else {
                 return std::future::pending().await;
             };
             for file in groups {
-                locks.push(self.acquire_lock_file(&file).await);
+                drop(self.acquire_lock_file(&file).await);
             }
         }
-        locks
     }
 }

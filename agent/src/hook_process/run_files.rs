@@ -24,8 +24,8 @@ use std::time::SystemTime;
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
 pub(crate) const CONTEXT_FILE: &str = "context.yaml";
 
-/// The largest `context.yaml`: twice 16 MiB, because each value has a line of its own. It has 1 MiB of settings, the
-/// declarations, the configuration and the leader settings with 1.25 MiB each, the parameters of an action, and relations
+/// The largest `context.yaml`: twice 16 MiB, because each value has a line of its own. It has 1 MiB of settings of others, the
+/// unit's own with 5 MiB and those of its application that are not committed yet, the declarations, the configuration and the leader settings with 1.25 MiB each, the parameters of an action, and relations
 /// with 400 bytes for each of 20,000 related units.
 pub(crate) const CONTEXT_BYTES_MAX: u64 = 32 << 20;
 /// The largest outcome: the path of a program that could not be started, of at most 4 KiB, after two words.

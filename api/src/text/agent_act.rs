@@ -28,8 +28,9 @@ pub fn next(unit: &UnitName, act: &Act) -> Option<String> {
         Act::AcquireLock(RunLock::Group(group)) => {
             format!("next: an action, once the lock of execution group {group:?} is free")
         }
-        Act::AcquireLock(RunLock::Machine | RunLock::Unit) => {
-            "next: a hook, once the hook lock is free".to_owned()
+        Act::AcquireLock(RunLock::Machine) => "next: a hook, once the hook lock is free".to_owned(),
+        Act::AcquireLock(RunLock::Unit) => {
+            "next: a hook or an action, beside those of other units".to_owned()
         }
         Act::Finish => "finished".to_owned(),
         Act::Wait(_) | Act::FetchBag(_) | Act::FetchCharm(_) | Act::Reboot => return None,

@@ -128,6 +128,9 @@ pub fn dropped(write: &DroppedWrite) -> String {
         DroppedWrite::SettingsOutOfScope { relation } => {
             format!("settings of relation {relation}: the unit is not in its scope")
         }
+        DroppedWrite::SettingsTooLarge { relation } => {
+            format!("settings of relation {relation}: they are too large beside those of the other relations")
+        }
         DroppedWrite::RemovedSecret { secret } => format!("secret {secret} is removed"),
         DroppedWrite::ApplicationStatus { unit } => format!("application status: {unit} is not the leader"),
         DroppedWrite::Entry { relation, refusal } => format!("relation {relation}: {}", message(refusal)),

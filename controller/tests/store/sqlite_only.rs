@@ -77,15 +77,15 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
 
 /// A unit chooses the revision at which a bag is read: without a bound each request could load the whole change log.
 #[tokio::test]
-async fn a_read_that_would_load_more_than_4_mib_of_the_change_log_is_compacted() {
+async fn a_read_that_would_load_more_than_16_mib_of_the_change_log_is_compacted() {
     let (store, _folder) = sqlite(100);
-    let large = format!("\"{}\"", "x".repeat(1 << 20));
+    let large = format!("\"{}\"", "x".repeat(4 << 20));
     for _ in 0..6 {
         let writes = BTreeMap::from([("m/a".to_owned(), Some(large.clone().into()))]);
         store.apply(Transaction { writes, ..Transaction::default() }).await.expect("it fits");
     }
-    assert_eq!(store.read_at(position_of(&store, 3), |reader| reader.revision()).await, Ok(3), "3 MiB");
-    assert_eq!(store.read_at(position_of(&store, 2), |_| ()).await, Err(Compacted), "4 MiB and the keys");
+    assert_eq!(store.read_at(position_of(&store, 3), |reader| reader.revision()).await, Ok(3), "12 MiB");
+    assert_eq!(store.read_at(position_of(&store, 2), |_| ()).await, Err(Compacted), "16 MiB and the keys");
     assert_eq!(
         store.read_at(position_of(&store, 0), |_| ()).await,
         Err(Compacted),

@@ -12,8 +12,9 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Largest settings file in bytes: the largest bag (4 MiB), and half of that for quotes, escapes and line breaks.
-const BYTES_MAX: usize = 6 << 20;
+/// Largest settings file in bytes: four times the largest bag (4 MiB), because a character that is no ASCII takes up to ten
+/// bytes as an escape, as ops writes it. That is also the most that stdin takes.
+const BYTES_MAX: usize = 16 << 20;
 
 /// Deepest nesting that is read. Merges of merges need a few levels; a deeper value is reported by its type only.
 const DEPTH_MAX: usize = 16;

@@ -73,12 +73,13 @@ impl Constraints {
         self.0.is_empty()
     }
 
-    /// These constraints, and those of `others` whose keys are absent here.
+    /// These constraints, and those of `others` whose keys are absent here; these alone if all together would have more than
+    /// [`CONSTRAINTS_BYTES_MAX`] bytes, which are not read again.
     #[must_use]
     pub fn or(self, others: Constraints) -> Constraints {
-        let mut all = others.0;
-        all.extend(self.0);
-        Constraints(all)
+        let mut all = others;
+        all.0.extend(self.0.clone());
+        if all.to_string().len() <= CONSTRAINTS_BYTES_MAX { all } else { self }
     }
 }
 
@@ -223,6 +224,16 @@ impl fmt::Display for Constraints {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constraints_together_can_be_read_again() {
+        let parsed = |text: &str| text.parse::<Constraints>().expect("they are constraints");
+        let (own, others) = (parsed(&format!("zones={}", "z".repeat(3_000))), parsed("mem=2G cores=2"));
+        let large = parsed(&format!("mem=1G tags={}", "t".repeat(3_000)));
+        let both = own.clone().or(others);
+        assert_eq!((both.0.len(), both.to_string().parse()), (3, Ok(both)));
+        assert_eq!(own.clone().or(large), own);
+    }
 
     #[test]
     fn constraints_are_printed_as_they_are_typed() {

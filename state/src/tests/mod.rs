@@ -54,6 +54,7 @@ use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
+use crate::terms::store_engine::StoreEngine;
 use crate::transitions::{record_commit, run_reports::LogLines};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -77,10 +78,14 @@ const BOUNDS: [usize; 3] = [INLINE_BYTES_MAX, 0, 100];
 #[derive(Clone, Default)]
 pub struct Documents {
     revision: Revision,
+    pub engine: StoreEngine,
     pub map: BTreeMap<String, (Revision, String)>,
 }
 
 impl Reader for Documents {
+    fn engine(&self) -> StoreEngine {
+        self.engine
+    }
     fn revision(&self) -> Revision {
         self.revision
     }

@@ -354,8 +354,12 @@ fn apply_effects(
     if !applies_writes(context.record) {
         return;
     }
+    let without_room = refused_writes::relations_without_room(draft, model, context);
     for (number, writes) in &context.record.writes.bags {
         match existing_relation(draft, model, context.local, *number) {
+            Some(_) if without_room.contains(number) => {
+                dropped.push(DroppedWrite::SettingsTooLarge { relation: *number });
+            }
             // a restored store may have refused the entry into the scope: no bag without initial settings (I13)
             Some(id) if draft.get(&model.scope_of(context.id, id)).is_none() => {
                 dropped.push(DroppedWrite::SettingsOutOfScope { relation: *number });

@@ -43,6 +43,11 @@ pub enum DroppedWrite {
         /// The relation.
         relation: RelationNumber,
     },
+    /// Settings of a relation that are too large beside those of the other relations.
+    SettingsTooLarge {
+        /// The relation.
+        relation: RelationNumber,
+    },
     /// The status of the application: the unit is not the leader.
     ApplicationStatus {
         /// The unit.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The texts that are tried, in this order, where a type parses a text.
-const TEXTS: [&str; 9] = [
+const TEXTS: [&str; 10] = [
     "text",
     "web/0",
     "00000000-0000-0000-0000-000000000001",
@@ -24,6 +24,7 @@ const TEXTS: [&str; 9] = [
     "web:db",
     "9m4e2mr0ui3e8a215n4g",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOS7xlIjyC3OfoK8Bxez7x/enitRUWt72fL6o+iQHsUQ",
+    "mem=1024M",
 ];
 
 /// The maximum number of attempts at one value. Each text that a type rejects, and each recursion, takes one attempt.

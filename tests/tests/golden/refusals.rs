@@ -334,6 +334,7 @@ fn data() -> StorageId {
 examples! { dropped_write: DroppedWrite {
     SettingsOfRemovedRelation { relation: 3 },
     SettingsOutOfScope { relation: 3 },
+    SettingsTooLarge { relation: 3 },
     ApplicationStatus { unit: web() },
     RemovedSecret { secret: SecretId::from_bits(0) },
     Entry { relation: 3, refusal: ScopeRefusal::Suspended { unit: web(), ends: ends() }.into() },

@@ -9,7 +9,7 @@ use state::documents::draft::Revision;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
 
-/// Bytes of keys and values that are kept: some 4,000 commits of hooks, and three of the largest (5.5 MiB), which would
+/// Bytes of keys and values that are kept: some 4,000 commits of hooks, and two of the largest (5.5 MiB), which would
 /// otherwise replace all others.
 const BYTES_MAX: usize = 16 << 20;
 

@@ -1,6 +1,7 @@
 //! The transitions of forced removals, each once on the store under test.
 
 use super::*;
+use state::transitions::force_timer::{TimerTime, timer_started_ms};
 
 /// Removes a unit, its relation, the related application with its unit, and the machine of that unit by force. No agent
 /// acts.
@@ -69,14 +70,21 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     // The unit is fenced, leaves its scopes, becomes Dead and is removed. Then follow the relation, and the application,
     // which waits for its unit, and the machine.
-    for (id, batches) in
-        [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
-    {
+    for (id, batches) in [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1)] {
         for _ in 0..batches {
             fixture
                 .call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop))
                 .await;
         }
+    }
+    for _ in 0..2 {
+        fixture
+            .call("force::timed_force_batch", move |draft| {
+                let forced = draft.get(&MODEL.forced_removal(machine)).expect("it is not removed yet");
+                let at = TimerTime { timer_started_ms: timer_started_ms(&forced), now_ms: 9 };
+                force::timed_force_batch(draft, MODEL, machine, at).map(drop)
+            })
+            .await;
     }
     assert_eq!(
         fixture.all(Kind::ForcedRemoval).await,

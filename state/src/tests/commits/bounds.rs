@@ -13,6 +13,7 @@ use crate::terms::start_reason::StartReason;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::terms::storage::{AttachedStorage, StorageEvent};
+use crate::terms::store_engine::StoreEngine;
 use crate::tests::commits::fixture::{change, hook, log, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -243,13 +244,22 @@ fn open_ports_and_settings_are_bounded_over_all_records() {
     };
     let first = write(&web, "a", 700_000);
     assert_eq!(web.commit(&mut world, first), CommitOutcome::default());
-    let committed = web.send(&mut world, &write(&web, "b", 220_000)).expect("an answer");
-    assert!(
-        matches!(committed.refusal, Some(RefusalReason::Write(WriteRefusal::BagsTooLarge { .. }))),
-        "{committed:?}"
-    );
+    // settings of the unit alone are never refused: what has no room is dropped, and the agent logs it
+    let second = write(&web, "b", 220_000);
+    let dropped = web.commit(&mut world, second);
+    assert_eq!(dropped.dropped, [DroppedWrite::SettingsTooLarge { relation: number }]);
+    let mut third = write(&web, "b", 220_000);
+    third.writes.storage.insert("data".to_owned(), 1);
+    let refused = web.commit(&mut world, third).refusal;
+    assert!(matches!(refused, Some(RefusalReason::Write(WriteRefusal::BagsTooLarge { .. }))), "{refused:?}");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert!(!bag.values.contains_key("b"), "nothing was written");
+
+    world.documents.engine = StoreEngine::Sqlite;
+    let larger = write(&web, "c", 3 << 20);
+    assert_eq!(web.commit(&mut world, larger), CommitOutcome::default());
+    let refused = web.send(&mut world, &write(&web, "d", 1 << 20)).expect("an answer").refusal;
+    assert!(matches!(refused, Some(RefusalReason::Write(WriteRefusal::BagTooLarge { .. }))), "{refused:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::unit::hook_context::ALL_ENDPOINTS;
 use crate::unit::local::Local;
 use crate::unit::record::Record;
 use crate::unit::writes::size;
+use std::collections::BTreeSet;
 
 /// A record that is being committed, with its unit.
 pub(super) struct CommitContext<'a> {
@@ -89,9 +90,39 @@ pub(super) fn too_large_bag(
             all_bytes += size(&values);
         }
     }
-    let max = draft.engine().hook_writes_bytes_max() + ADDRESSES_BYTES_MAX;
-    let unit = context.doc.name.clone();
-    (all_bytes > max).then_some(WriteRefusal::BagsTooLarge { unit, bytes: all_bytes, max })
+    let (unit, max) = (context.doc.name.clone(), all_bags_bytes_max(draft));
+    let is_refused = context.record.is_conditional() && all_bytes > max;
+    is_refused.then_some(WriteRefusal::BagsTooLarge { unit, bytes: all_bytes, max })
+}
+
+/// The most bytes of all bags that a record changes.
+fn all_bags_bytes_max(draft: &Draft) -> usize {
+    draft.engine().hook_writes_bytes_max() + ADDRESSES_BYTES_MAX
+}
+
+/// The relations whose settings a record cannot write because those of the relations before them leave no room. Only a record
+/// with settings of its unit alone has any: it is never refused, so that the rest of it is applied. Another one was refused
+/// ([`too_large_bag`]).
+pub(super) fn relations_without_room(
+    draft: &mut Draft,
+    model: Model,
+    context: &CommitContext,
+) -> BTreeSet<RelationNumber> {
+    let mut found = BTreeSet::new();
+    if context.record.is_conditional() {
+        return found;
+    }
+    let mut room = all_bags_bytes_max(draft);
+    for (relation, writes) in &context.record.writes.bags {
+        let Some(id) = existing_relation(draft, model, context.local, *relation) else { continue };
+        let mut values = draft.get(&model.bag(id, context.id)).map(|bag| bag.values).unwrap_or_default();
+        settings::apply(&mut values, &writes.unit);
+        match room.checked_sub(size(&values)) {
+            Some(left) => room = left,
+            None => drop(found.insert(*relation)),
+        }
+    }
+    found
 }
 
 /// The refusal of a port range that conflicts with one that another unit of the machine has opened.
