@@ -140,12 +140,14 @@ fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothi
         "cd $(mktemp -d); value() { head -c $1 /dev/zero | tr '\\0' v; }\n\
          relation-set -r cluster:0 a=before; state-set a=before\n\
          secret=$(secret-add --owner unit text=before)\n\
-         value 1048576 > big; value 900000 > medium; value 716800 > content; value 380000 > small; value 10000 > tiny\n\
-         for size in big medium; do { printf 'a: '; cat $size; } > $size.yaml; done; { printf 'b: '; cat small; } > small.yaml\n\
+         value 4194304 > big; value 3145728 > medium; value 716800 > content; value 380000 > small; value 10000 > tiny\n\
+         { printf 'a: '; cat big; } > big.yaml; { printf 'm: '; cat medium; } > medium.yaml; { printf 'b: '; cat small; } > small.yaml\n\
          attempt() { name=$1; shift; \"$@\" >out 2>err; code=$?\n\
          report $name $code $(wc -l <err) $(grep -c ^ERROR err) \"$(grep -oE '[0-9]{5,}' err | sort -n | head -1)\"; cat err >&2; }\n\
          attempt bag relation-set -r cluster:0 --file $PWD/big.yaml\n\
-         attempt hook relation-set -r cluster:0 --file $PWD/medium.yaml\n\
+         relation-set -r cluster:0 --file $PWD/medium.yaml\n\
+         attempt hook relation-set -r cluster:0 --app --file $PWD/medium.yaml\n\
+         relation-set -r cluster:0 m=\n\
          attempt secret secret-add --owner unit text#file=$PWD/big\n\
          attempt sealed secret-set $secret text#file=$PWD/content\n\
          attempt leader leader-set a=$(value 65536) b=$(value 65536) c=$(value 65536) d=$(value 65536)\n\
@@ -159,8 +161,8 @@ fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothi
     scene.until_status("large/0", "active", "");
     // the code, the lines, those that are errors, and the limit; a too large content is a usage error, as in Juju
     let limits = [
-        "bag 1 1 1 1048576",
-        "hook 1 1 1 786432",
+        "bag 1 1 1 4194304",
+        "hook 1 1 1 5242880",
         "secret 2 1 1 1048576",
         "sealed 1 1 1 770048",
         "leader 1 1 1 262144",

@@ -254,11 +254,24 @@ fn open_ports_and_settings_are_bounded_over_all_records() {
     assert!(matches!(refused, Some(RefusalReason::Write(WriteRefusal::BagsTooLarge { .. }))), "{refused:?}");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert!(!bag.values.contains_key("b"), "nothing was written");
+}
 
+#[test]
+fn one_bag_is_bounded_whatever_the_store_accepts() {
+    let mut world = World::new();
     world.documents.engine = StoreEngine::Sqlite;
-    let larger = write(&web, "c", 3 << 20);
-    assert_eq!(web.commit(&mut world, larger), CommitOutcome::default());
-    let refused = web.send(&mut world, &write(&web, "d", 1 << 20)).expect("an answer").refusal;
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let write = |web: &Agent, key: &str, bytes: usize| {
+        let mut record = hook(web);
+        let writes = BagWrites { unit: change(key, &"x".repeat(bytes)), ..BagWrites::default() };
+        record.writes.bags.insert(number, writes);
+        record
+    };
+    let first = write(&web, "a", 3 << 20);
+    assert_eq!(web.commit(&mut world, first), CommitOutcome::default());
+    let second = write(&web, "b", (1 << 20) + (8 << 10));
+    let refused = web.commit(&mut world, second).refusal;
     assert!(matches!(refused, Some(RefusalReason::Write(WriteRefusal::BagTooLarge { .. }))), "{refused:?}");
 }
 
