@@ -49,6 +49,8 @@ async fn changes_that_were_overtaken_do_not_hold_back_the_others() {
         replaces: 0,
     };
     first.change((1_000..1_040).map(change).collect()).await.expect("etcd runs");
+    // etcd has a revision that no mirror receives, as after each chunk of a file
+    assert!(scene.cluster.etcdctl(&["put", &format!("{}/b/other", scene.options.prefix), ""]));
     second.change((1_020..1_060).map(change).collect()).await.expect("etcd runs");
     scene.catch_up(&[&scene.first, &scene.second]).await;
     for agent in 1_000..1_060 {
