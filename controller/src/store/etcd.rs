@@ -46,7 +46,7 @@ pub use client::Tls;
 pub use copy::{EtcdCopy, leave, newest_change, prepare_to_leave};
 pub use files::{CHUNK_BYTES, EtcdFiles};
 pub use layout::{FileManifest, Migration, StoreRecord};
-pub use open::{OpenError, Options, RecordedStore, is_remote, parse_address};
+pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::files::StoreFiles;
 use super::leader_leases::StoreLeases;
