@@ -195,7 +195,7 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
     }
 }
 
-/// Waits until the second controller listens, and returns the client file with its address. A system that has only the
+/// Waits until the second controller answers, and returns the client file with its address. A system that has only the
 /// first one is up.
 async fn wait_for_second_controller(
     dir: &DataDir,
@@ -205,8 +205,10 @@ async fn wait_for_second_controller(
     let end = Instant::now() + second_controller::START_TIMEOUT;
     while second_controller::listed_address(dir).await?.is_none() {
         if Instant::now() > end {
-            let log = dir.log("controller-2");
-            output.warn(&[format!("the second controller does not answer; see {}", log.display())]);
+            // its own log is missing if its data folder could not be made
+            let [log, supervisor] = ["controller-2", "supervisor"].map(|name| dir.log(name));
+            let (log, supervisor) = (log.display(), supervisor.display());
+            output.warn(&[format!("the second controller does not answer; see {log} and {supervisor}")]);
             break;
         }
         sleep(POLL_INTERVAL).await;
