@@ -136,6 +136,24 @@ pub(crate) fn recorded(data: &Path) -> Result<Option<RecordedStore>> {
     }))
 }
 
+/// Runs the hidden command `etcd-ready`: fails as long as etcd does not answer. What else keeps a controller from using it, the
+/// controller reports. Returns the exit code.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn run_ready(arguments: &EtcdArguments) -> i32 {
+    let opened = async {
+        let address = arguments.store.as_deref().context("--store is required")?;
+        let options = options(&arguments.connection_to(address)?, Uuid(0))?;
+        Etcd::require_answer(&options).await.map_err(anyhow::Error::from)
+    };
+    match opened.await {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("ERROR {error:#}");
+            1
+        }
+    }
+}
+
 /// Takes the lock of a store's folder. `holder` is the first word of the text in it.
 ///
 /// # Errors

@@ -111,10 +111,13 @@ pub struct LocalEtcd {
     address: SocketAddr,
     folder: PathBuf,
     log: PathBuf,
+    /// The program of the controllers.
+    controller: String,
 }
 
 impl LocalEtcd {
-    /// Starts etcd, at a free port: the controllers are told its address at each start. `controller` makes the certificates.
+    /// Starts etcd, at a free port: the controllers are told its address at each start. `controller` makes the certificates, and
+    /// tells when etcd answers.
     ///
     /// # Errors
     /// If the program is missing, or the certificates cannot be made.
@@ -140,7 +143,7 @@ impl LocalEtcd {
             pid_file: Some(dir.etcd_pid()),
             ..Program::default()
         });
-        Ok(LocalEtcd { process, address, folder, log })
+        Ok(LocalEtcd { process, address, folder, log, controller: program })
     }
 
     /// The arguments with which a controller uses it.
@@ -157,20 +160,26 @@ impl LocalEtcd {
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
 
-    /// Waits until it accepts connections.
+    /// Waits until it answers a controller. It accepts connections before it has opened its data, and so does another program
+    /// at its port.
     ///
     /// # Errors
     /// If it ends again and again, or takes too long.
     pub async fn until_it_serves(&self) -> Result<(), CommandError> {
         let end = Instant::now() + START_TIMEOUT;
+        let arguments = self.controller_arguments();
+        let arguments: Vec<&str> =
+            ["etcd-ready"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
         loop {
-            if TcpStream::connect(self.address).await.is_ok() {
+            if TcpStream::connect(self.address).await.is_ok()
+                && host_programs::run(&self.controller, &arguments, QUICK).await.is_ok()
+            {
                 return Ok(());
             }
             let exits = self.process.exits().filter(|exits| exits.is_failing());
             if exits.is_some() || Instant::now() > end {
                 let why = exits.map_or_else(
-                    || format!("it does not accept connections within {} s", START_TIMEOUT.as_secs()),
+                    || format!("it does not answer within {} s", START_TIMEOUT.as_secs()),
                     |exits| format!("it {}", fault::end(&exits.end, exits.count)),
                 );
                 let failure = CommandError::new(format!("cannot start {PROGRAM}: {why}"));

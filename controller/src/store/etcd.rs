@@ -108,6 +108,17 @@ impl Etcd {
         Ok(Etcd(Arc::new(Handle { core, files, feed })))
     }
 
+    /// Verifies that etcd answers a request for which it needs its majority. Other reasons not to use it are found by `open`.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn require_answer(options: &Options) -> Result<(), OpenError> {
+        match open::connect(options).await {
+            Err(error @ OpenError::Outage(_)) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     /// Waits until the store is broken, and returns the reason. The process must
     /// then exit.
     pub async fn broken(&self) -> StoreError {

@@ -240,3 +240,16 @@ fn a_key_is_not_rotated_while_an_etcd_that_others_may_use_cannot_be_reached() {
         assert_eq!(keys(), before);
     }
 }
+
+/// A member without a majority accepts connections, too, and so does another program.
+#[cfg(feature = "etcd")]
+#[test]
+fn a_program_that_accepts_connections_is_no_etcd_that_is_ready() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || while listener.accept().is_ok() {});
+    let ready = Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
+        .args(["etcd-ready", "--store", &format!("etcd://{address}")])
+        .output();
+    assert_eq!(ready.expect("it ran").status.code(), Some(1));
+}
