@@ -258,6 +258,7 @@ fn judge(system: &System, units: usize, seconds: &[Second], violations: &mut Vec
         text.lines().map(|line| line.parse().unwrap_or(u64::MAX)).collect()
     };
     let received = |number: usize| numbers(&unit(number).replace('/', "-"));
+    let kept = |number: usize| numbers(&format!("{}.stopped", unit(number).replace('/', "-")));
     let mut passes = 0;
     for first in (0..units).step_by(2) {
         let bag = |of: usize, other: usize| -> Option<u64> {
@@ -271,6 +272,7 @@ fn judge(system: &System, units: usize, seconds: &[Second], violations: &mut Vec
             first: received(first),
             second: received(first + 1),
             shown: [bag(first, first + 1), bag(first + 1, first)],
+            kept: [kept(first), kept(first + 1)],
         };
         passes += (pair.first.len() + pair.second.len()) as u64;
         violations.extend(check::of_pair(&pair));
