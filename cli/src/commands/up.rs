@@ -254,7 +254,7 @@ fn store_settings(
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
         charms: before.charms.clone(),
-        local_etcd: args.store.is_local_etcd() || local_etcd::is_used(dir)?,
+        local_etcd: args.store.is_local_etcd() || (local_etcd::is_used(dir)? && !args.store.is_other_etcd()),
     };
     let cannot_change = || {
         let text = format!("cannot change settings: {} is running", dir.path().display());
