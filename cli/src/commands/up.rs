@@ -341,12 +341,14 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
-/// Continues a supervisor that was stopped (SIGSTOP), and makes it start at once a controller that has ended.
+/// Continues a supervisor that was stopped (SIGSTOP), and makes it start at once a controller or an etcd that has ended.
 fn resume(dir: &DataDir) {
     let Some(supervisor) = lock::holder(dir) else { return };
     // An error means that it has ended meanwhile: the controller does not answer then.
     let _ = supervisor.signal(Signal::SIGCONT);
-    if lock::controller(dir).is_none() {
+    let lacks_one = || lock::etcd(dir).is_none() || lock::controller(&dir.second_controller()).is_none();
+    let has_local_etcd = local_etcd::is_used(dir).unwrap_or_default();
+    if lock::controller(dir).is_none() || (has_local_etcd && lacks_one()) {
         let _ = supervisor.signal(Signal::SIGHUP);
     }
 }
