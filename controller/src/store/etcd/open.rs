@@ -260,6 +260,7 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         transactions: Default::default(),
         fence: Default::default(),
         lease: Default::default(),
+        too_large: Default::default(),
         raising: Default::default(),
         retry_lock: Default::default(),
         readers,

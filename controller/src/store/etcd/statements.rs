@@ -129,7 +129,14 @@ impl EtcdStatements {
         Ok(response)
     }
 
-    async fn change(&self, changes: Vec<StatementChange>) -> Result<(), CallError> {
+    async fn change(&self, mut changes: Vec<StatementChange>) -> Result<(), CallError> {
+        {
+            let mut too_large = self.0.too_large.lock().expect("no holder panics");
+            changes.retain(|change| {
+                too_large.get(&(change.agent, change.topic)).is_none_or(|known| *known != change.statement)
+            });
+            changes.iter().for_each(|change| drop(too_large.remove(&(change.agent, change.topic))));
+        }
         if changes.is_empty() {
             return Ok(());
         }
@@ -151,7 +158,10 @@ impl EtcdStatements {
             let written = match self.write_or_read(compares, operations, reads).await {
                 // it would be in the next list again, and nothing behind it would be stated
                 Err(CallError::TooLarge(why)) if changes.len() == 1 => {
-                    tracing::warn!("a statement about agent {} is not written: {why}", changes[0].agent);
+                    let StatementChange { agent, topic, statement, .. } = changes.remove(0);
+                    tracing::warn!("a statement about agent {agent} is not written: {why}");
+                    let mut too_large = self.0.too_large.lock().expect("no holder panics");
+                    too_large.insert((agent, topic), statement);
                     return Ok(());
                 }
                 written => written?,
@@ -216,6 +226,7 @@ impl EtcdStatements {
     }
 
     async fn remove(&self, agent: Uuid) -> Result<(), CallError> {
+        self.0.too_large.lock().expect("no holder panics").retain(|(of, _), _| *of != agent);
         let has_any = self.0.mirror().statements.has_any(agent);
         if !has_any {
             return Ok(());
