@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use state::documents::draft::Revision;
 use state::terms::names::Uuid;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The path of the file in a data folder.
 pub const ETCD_FILE: &str = "controller/store/etcd.yaml";
@@ -51,6 +51,14 @@ pub struct EtcdConnection {
 impl EtcdConnection {
     /// The prefix of all keys, unless another one is given.
     pub const DEFAULT_PREFIX: &str = "/pintle";
+
+    /// Whether it is to an etcd that `pintle up` has started on this host. The data folder may have been moved since.
+    pub fn is_of_local_etcd(&self) -> bool {
+        let own_ca = Path::new(local_etcd::FOLDER).join(local_etcd::CA);
+        self.ca.as_ref().is_some_and(|file| file.ends_with(own_ca))
+            && self.address.starts_with("etcd://127.0.0.1:")
+            && !self.address.contains(',')
+    }
 }
 
 /// The files in the folder of an etcd that `pintle up` has started on this host.

@@ -3,7 +3,7 @@
 //!
 //! The file also records which store the data folder belongs to, so that an etcd that has lost it, or has an older copy,
 //! is refused (design 8). The lock of the store's folder is taken as for the embedded store: one process for each data folder.
-//! Called by `program` and `migrate`.
+//! Called by `program`, `migrate` and `secret_key_rotation`.
 
 use crate::environment::uuid_v4;
 use crate::installation::Installation;
@@ -69,14 +69,7 @@ impl EtcdArguments {
         if let Some(address) = &self.store {
             return self.connection_to(address).map(Some);
         }
-        let path = data.join(ETCD_FILE);
-        let Some(file) = read_yaml::<EtcdFile>(&path, FROM_A_BACKUP)? else { return Ok(None) };
-        let Some(recorded) = file.connection else {
-            // the models are there, and a start without it would look for them in the data folder
-            let why = "an older controller has written it, without how etcd is reached".to_owned();
-            let remedy = "start it once with the address of etcd: pintle up --store etcd://HOST".to_owned();
-            bail!(UnusableFile { file: path, why, remedy });
-        };
+        let Some(recorded) = recorded_connection(data)? else { return Ok(None) };
         let given = self.connection_to(&recorded.address)?;
         Ok(Some(EtcdConnection {
             prefix: self.store_prefix.clone().unwrap_or(recorded.prefix),
@@ -86,6 +79,22 @@ impl EtcdArguments {
             address: recorded.address,
         }))
     }
+}
+
+/// How the store of a data folder is reached, as the folder records. None if the store is not in etcd.
+///
+/// # Errors
+/// If the record cannot be used.
+pub(crate) fn recorded_connection(data: &Path) -> Result<Option<EtcdConnection>> {
+    let path = data.join(ETCD_FILE);
+    let Some(file) = read_yaml::<EtcdFile>(&path, FROM_A_BACKUP)? else { return Ok(None) };
+    let Some(recorded) = file.connection else {
+        // the models are there, and a start without it would look for them in the data folder
+        let why = "an older controller has written it, without how etcd is reached".to_owned();
+        let remedy = "start it once with the address of etcd: pintle up --store etcd://HOST".to_owned();
+        bail!(UnusableFile { file: path, why, remedy });
+    };
+    Ok(Some(recorded))
 }
 
 /// The options of a store that is reached like this. Reads the certificates.
@@ -125,6 +134,24 @@ pub(crate) fn recorded(data: &Path) -> Result<Option<RecordedStore>> {
         revision,
         handle,
     }))
+}
+
+/// Runs the hidden command `etcd-ready`: fails as long as etcd does not answer. What else keeps a controller from using it, the
+/// controller reports. Returns the exit code.
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn run_ready(arguments: &EtcdArguments) -> i32 {
+    let opened = async {
+        let address = arguments.store.as_deref().context("--store is required")?;
+        let options = options(&arguments.connection_to(address)?, Uuid(0))?;
+        Etcd::require_answer(&options).await.map_err(anyhow::Error::from)
+    };
+    match opened.await {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("ERROR {error:#}");
+            1
+        }
+    }
 }
 
 /// Takes the lock of a store's folder. `holder` is the first word of the text in it.

@@ -8,7 +8,7 @@
 
 use anyhow::{Context, Result};
 use api::etcd_file::local_etcd::{CA, CLIENT, CLIENT_KEY, SERVER, SERVER_KEY};
-use host::file::{create_private_folder, exists, write_atomic};
+use host::file::{create_private_folder, exists, ignore_not_found, write_atomic};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -26,8 +26,8 @@ pub fn run(folder: &Path) -> i32 {
     }
 }
 
-/// Makes the certificates, unless all of them exist. A set that is incomplete is replaced: the CA, whose certificate is
-/// written last, can sign no missing one.
+/// Makes the certificates, unless all of them exist. A set that is incomplete is replaced: the CA can sign no missing one. Its
+/// certificate is deleted first and written last, so that no mixture of two sets is complete.
 ///
 /// # Errors
 /// If a file cannot be read or written.
@@ -52,6 +52,9 @@ pub fn make(folder: &Path) -> Result<()> {
     let server = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let server = signed(&issuer, &["127.0.0.1"], "etcd", &server)?;
     let client = signed(&issuer, &[], "pintle-controller", &[ExtendedKeyUsagePurpose::ClientAuth])?;
+    let file = folder.join(CA);
+    ignore_not_found(std::fs::remove_file(&file))
+        .with_context(|| format!("cannot delete {}", file.display()))?;
     for (name, text) in [
         (SERVER, &server.0),
         (SERVER_KEY, &server.1),
@@ -109,6 +112,16 @@ mod tests {
             make(&folder).expect("made again");
             assert!(read().iter().zip(&before).all(|(new, old)| new != old), "{name}");
         }
+        // a replacement that ends after the files of the server
+        let (before, client) = (read(), folder.join(CLIENT));
+        fs::remove_file(folder.join(SERVER)).expect("it exists");
+        fs::remove_file(&client).expect("it exists");
+        fs::create_dir(&client).expect("made");
+        make(&folder).expect_err("a folder is in the way");
+        fs::remove_dir(&client).expect("it is empty");
+        write_atomic(&client, before[3].as_bytes()).expect("written");
+        make(&folder).expect("made again");
+        assert!(read().iter().zip(&before).all(|(new, old)| new != old), "no mixture");
         assert_eq!(folder.metadata().expect("made").permissions().mode() & 0o077, 0);
     }
 }

@@ -104,6 +104,10 @@ enum Command {
         /// The folder
         folder: PathBuf,
     },
+    /// Exit with 0 if etcd answers
+    #[cfg(feature = "etcd")]
+    #[command(hide = true)]
+    EtcdReady(EtcdArguments),
 }
 
 /// Runs the program. It is part of the library, so that it is compiled only once.
@@ -128,6 +132,10 @@ pub fn main() {
     #[cfg(feature = "etcd")]
     if let Some(Command::EtcdCertificates { folder }) = &arguments.command {
         std::process::exit(etcd_certificates::run(folder));
+    }
+    #[cfg(feature = "etcd")]
+    if let Some(Command::EtcdReady(arguments)) = &arguments.command {
+        std::process::exit(etcd_arguments::run_ready(arguments));
     }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {

@@ -26,25 +26,27 @@ pub fn run(data: &Path) -> i32 {
     }
 }
 
-/// Refuses a store that other controllers serve. An etcd of this host that does not run serves none.
+/// Refuses a store that other controllers serve, or may serve. The etcd that `pintle up` has started on this host serves none
+/// if it does not run.
 #[cfg(feature = "etcd")]
 #[tokio::main(flavor = "current_thread")]
 async fn require_alone(data: &Path) -> Result<()> {
     use crate::etcd_arguments;
     use crate::installation::StorePlace;
     use crate::migrate;
-    use crate::required_file::{FROM_A_BACKUP, read_yaml};
-    use crate::store::etcd::{OpenError, is_remote, parse_address};
-    use api::etcd_file::{ETCD_FILE, EtcdFile};
+    use crate::store::etcd::OpenError;
+    use crate::store::outage::Outage;
+    use api::etcd_file::local_etcd::{CA, FOLDER};
+    use host::file::exists;
 
-    let file: Option<EtcdFile> = read_yaml(&data.join(ETCD_FILE), FROM_A_BACKUP)?;
-    let Some(connection) = file.and_then(|file| file.connection) else { return Ok(()) };
-    let is_here = !parse_address(&connection.address)?.iter().any(|member| is_remote(member));
+    let Some(connection) = etcd_arguments::recorded_connection(data)? else { return Ok(()) };
+    // an etcd that a person has started may have a CA at a path with the same end
+    let is_local = connection.is_of_local_etcd() && exists(&data.join(FOLDER).join(CA))?;
     let installation = Installation::open_with_store(data, false, StorePlace::Etcd)?;
     match etcd_arguments::open(connection, data, &installation, false).await {
         Ok((store, _lock)) => migrate::require_alone(&store),
         Err(error) => match error.downcast_ref() {
-            Some(OpenError::Outage(_)) if is_here => Ok(()),
+            Some(OpenError::Outage(Outage::Unreachable(_))) if is_local => Ok(()),
             Some(_) | None => Err(error),
         },
     }

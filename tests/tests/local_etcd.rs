@@ -107,8 +107,15 @@ fn commands_and_hooks_go_on_while_one_of_two_controllers_or_etcd_is_killed() {
     let copy = Host::new(&data.with_file_name("copy"));
     let copied = Command::new("cp").arg("-a").arg(&data).arg(&copy.dir).status();
     assert!(copied.is_ok_and(|status| status.success()));
-    assert!(copy.refused(&["up"]).contains(text(&data)));
-    copy.refused(&["up", "--new-identity"]);
+    let files = || {
+        ["client.yaml", "identity.yaml"].map(|name| std::fs::read(copy.dir.join(name)).expect("it exists"))
+    };
+    let before = files();
+    let refused = copy.refused(&["up"]);
+    assert!(refused.contains(text(&data)) && !refused.contains("--new-identity"), "{refused}");
+    let refused = copy.refused(&["up", "--new-identity"]);
+    assert!(refused.contains("etcd"), "{refused}");
+    assert_eq!(files(), before, "nothing was changed");
     assert!(host.refused(&["up", "--store", "etcd://127.0.0.1:1"]).contains("etcd://127.0.0.1:1"));
     host.ok(&["up"]);
     change(&host, "white");

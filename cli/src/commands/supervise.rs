@@ -89,21 +89,23 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     for address in gateway.iter().cloned().chain(settings.listen.map(|listen| listen.to_string())) {
         common.extend(["--also-listen".to_owned(), address]);
     }
-    let etcd = match local_etcd::is_used(dir)? {
+    let mut etcd = match local_etcd::is_used(dir)? {
         true => Some(LocalEtcd::start(dir, &controller, folder.clone()).await?),
         false => None,
     };
-    if let Some(etcd) = &etcd {
+    if let Some(started) = etcd.take() {
         let serves = tokio::select! {
-            serves = etcd.until_it_serves() => serves,
+            serves = started.until_it_serves() => serves,
             _ = abandon.recv() => Err(CommandError::new("stopped before etcd has served")),
             _ = end.recv() => Err(CommandError::new("stopped before etcd has served")),
         };
         if let Err(failure) = serves {
-            stop::stop_orphans(dir, vec![]).await;
+            // it would be started again when it is stopped
+            stop::stop_orphans(dir, started.release().into_iter().collect()).await;
             return Err(failure);
         }
-        common.extend(etcd.controller_arguments());
+        common.extend(started.controller_arguments());
+        etcd = Some(started);
     }
     let second = etcd
         .as_ref()

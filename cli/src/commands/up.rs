@@ -195,7 +195,7 @@ pub async fn start(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<Clie
     }
 }
 
-/// Waits until the second controller listens, and returns the client file with its address. A system that has only the
+/// Waits until the second controller answers, and returns the client file with its address. A system that has only the
 /// first one is up.
 async fn wait_for_second_controller(
     dir: &DataDir,
@@ -205,8 +205,10 @@ async fn wait_for_second_controller(
     let end = Instant::now() + second_controller::START_TIMEOUT;
     while second_controller::listed_address(dir).await?.is_none() {
         if Instant::now() > end {
-            let log = dir.log("controller-2");
-            output.warn(&[format!("the second controller does not answer; see {}", log.display())]);
+            // its own log is missing if its data folder could not be made
+            let [log, supervisor] = ["controller-2", "supervisor"].map(|name| dir.log(name));
+            let (log, supervisor) = (log.display(), supervisor.display());
+            output.warn(&[format!("the second controller does not answer; see {log} and {supervisor}")]);
             break;
         }
         sleep(POLL_INTERVAL).await;
@@ -252,7 +254,7 @@ fn store_settings(
         base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
         charms: before.charms.clone(),
-        local_etcd: args.store.is_local_etcd() || local_etcd::is_used(dir)?,
+        local_etcd: args.store.is_local_etcd() || (local_etcd::is_used(dir)? && !args.store.is_other_etcd()),
     };
     let cannot_change = || {
         let text = format!("cannot change settings: {} is running", dir.path().display());
@@ -339,12 +341,14 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
     }
 }
 
-/// Continues a supervisor that was stopped (SIGSTOP), and makes it start at once a controller that has ended.
+/// Continues a supervisor that was stopped (SIGSTOP), and makes it start at once a controller or an etcd that has ended.
 fn resume(dir: &DataDir) {
     let Some(supervisor) = lock::holder(dir) else { return };
     // An error means that it has ended meanwhile: the controller does not answer then.
     let _ = supervisor.signal(Signal::SIGCONT);
-    if lock::controller(dir).is_none() {
+    let lacks_one = || lock::etcd(dir).is_none() || lock::controller(&dir.second_controller()).is_none();
+    let has_local_etcd = local_etcd::is_used(dir).unwrap_or_default();
+    if lock::controller(dir).is_none() || (has_local_etcd && lacks_one()) {
         let _ = supervisor.signal(Signal::SIGHUP);
     }
 }

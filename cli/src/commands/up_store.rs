@@ -37,6 +37,11 @@ impl StoreArgs {
         self.store.as_deref() == Some(local_etcd::WORD)
     }
 
+    /// Whether an etcd is named that a person has started.
+    pub fn is_other_etcd(&self) -> bool {
+        self.store.is_some() && !self.is_local_etcd()
+    }
+
     /// Checks the flags against what the data folder has, before anything is changed.
     ///
     /// # Errors
@@ -51,7 +56,8 @@ impl StoreArgs {
         }
         let is_used = local_etcd::is_used(dir)?;
         match &self.store {
-            Some(address) if is_used && !self.is_local_etcd() => {
+            // a first start that has failed has no models
+            Some(address) if is_used && !self.is_local_etcd() && local_etcd::recorded(dir)?.is_some() => {
                 let folder = dir.path().display();
                 return Err(CommandError::new(format!(
                     "cannot use {address}: the models of {folder} are in the etcd that pintle up starts"
@@ -59,6 +65,7 @@ impl StoreArgs {
             }
             Some(_) | None => {}
         }
+        let is_used = is_used && !self.is_other_etcd();
         match !is_running && (is_used || self.is_local_etcd()) {
             true => local_etcd::require_program(),
             false => Ok(()),

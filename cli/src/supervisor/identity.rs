@@ -236,9 +236,9 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
         (FolderOrigin::Copy { original, exists: true }, CopyPurpose::Moved) => {
             let (name, original) = (dir.path().display(), original.display());
             let text = format!("cannot continue {original} in {name}: the original still exists");
-            let hint = format!(
-                "to replace the original: pintle --data {original} down, then remove {original}; or use --new-identity"
-            );
+            let or = if renewal::require_renewable(dir).is_ok() { "; or use --new-identity" } else { "" };
+            let hint =
+                format!("to replace the original: pintle --data {original} down, then remove {original}{or}");
             Err(CommandError::new(text).hint(hint))
         }
         (FolderOrigin::Copy { original, .. }, CopyPurpose::Moved) => {
@@ -281,10 +281,14 @@ fn require_ended(dir: &DataDir, original: &Path) -> Result<(), CommandError> {
 fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
     let is_replaced = is_at(dir, original);
     let (name, original) = (dir.path().display(), original.display());
-    let new_identity = format!("to make it a system of its own: pintle --data {name} up --new-identity");
+    // a copy that cannot become another system is not told how
+    let new_identity = match renewal::require_renewable(dir) {
+        Ok(()) => format!("; to make it a system of its own: pintle --data {name} up --new-identity"),
+        Err(_) => String::new(),
+    };
     if exists {
         let text = format!("cannot use {name}: it is a copy of {original}");
-        let hint = format!("to use the original: pintle --data {original}; {new_identity}");
+        let hint = format!("to use the original: pintle --data {original}{new_identity}");
         return CommandError::new(text).hint(hint);
     }
     let text = match is_replaced {
@@ -292,7 +296,7 @@ fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
         false => format!("cannot use {name}: it is a copy of {original}, which no longer exists there"),
     };
     CommandError::new(text).hint(format!(
-        "if the original is gone and this folder replaces it: pintle --data {name} up --moved; {new_identity}"
+        "if the original is gone and this folder replaces it: pintle --data {name} up --moved{new_identity}"
     ))
 }
 

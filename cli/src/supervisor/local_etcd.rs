@@ -11,7 +11,7 @@ use crate::data_dir::DataDir;
 use crate::supervisor::host_programs;
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
-use api::etcd_file::local_etcd::{CA, CLIENT, CLIENT_KEY, FOLDER, SERVER, SERVER_KEY};
+use api::etcd_file::local_etcd::{CA, CLIENT, CLIENT_KEY, SERVER, SERVER_KEY};
 use api::etcd_file::{ETCD_FILE, EtcdConnection, EtcdFile};
 use api::text::fault;
 use host::file::{exists, ignore_not_found};
@@ -44,13 +44,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// If the settings, or what is recorded of etcd, cannot be read.
 pub fn is_used(dir: &DataDir) -> Result<bool, CommandError> {
     let is_chosen = UpSettings::read(dir)?.local_etcd && !has_database(dir)?;
-    Ok(is_chosen && recorded(dir)?.is_none_or(|connection| is_own(&connection)))
+    Ok(is_chosen && recorded(dir)?.is_none_or(|connection| connection.is_of_local_etcd()))
 }
 
-/// Whether a controller was started with [`LocalEtcd::controller_arguments`]. The data folder may have been moved since.
-fn is_own(connection: &EtcdConnection) -> bool {
-    let has_own_ca = connection.ca.as_ref().is_some_and(|file| file.ends_with(Path::new(FOLDER).join(CA)));
-    has_own_ca && connection.address.starts_with("etcd://127.0.0.1:")
+/// An etcd that a person has started may have a CA at a path with the same end.
+fn has_own_ca(dir: &DataDir) -> Result<bool, CommandError> {
+    exists(&dir.etcd().join(CA)).map_err(|error| CommandError::new(error.to_string()))
 }
 
 fn has_database(dir: &DataDir) -> Result<bool, CommandError> {
@@ -83,8 +82,12 @@ pub fn require_no_other_store(dir: &DataDir) -> Result<(), CommandError> {
             "to move them to an etcd that runs: pintle-controller migrate --data {folder} --to etcd://HOST"
         )));
     }
+    let is_used = is_used(dir)?;
+    let has_own_ca = has_own_ca(dir)?;
+    // it is its own etcd, too, if it has lost its settings
+    let is_own = |connection: &EtcdConnection| is_used || (has_own_ca && connection.is_of_local_etcd());
     match recorded(dir)? {
-        Some(connection) if !is_used(dir)? => {
+        Some(connection) if !is_own(&connection) => {
             let (folder, address) = (dir.path().display(), connection.address);
             Err(CommandError::new(format!("cannot start etcd: the models of {folder} are in {address}")))
         }
@@ -111,10 +114,13 @@ pub struct LocalEtcd {
     address: SocketAddr,
     folder: PathBuf,
     log: PathBuf,
+    /// The program of the controllers.
+    controller: String,
 }
 
 impl LocalEtcd {
-    /// Starts etcd, at a free port: the controllers are told its address at each start. `controller` makes the certificates.
+    /// Starts etcd, at a free port: the controllers are told its address at each start. `controller` makes the certificates, and
+    /// tells when etcd answers.
     ///
     /// # Errors
     /// If the program is missing, or the certificates cannot be made.
@@ -140,7 +146,7 @@ impl LocalEtcd {
             pid_file: Some(dir.etcd_pid()),
             ..Program::default()
         });
-        Ok(LocalEtcd { process, address, folder, log })
+        Ok(LocalEtcd { process, address, folder, log, controller: program })
     }
 
     /// The arguments with which a controller uses it.
@@ -157,20 +163,26 @@ impl LocalEtcd {
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
 
-    /// Waits until it accepts connections.
+    /// Waits until it answers a controller. It accepts connections before it has opened its data, and so does another program
+    /// at its port.
     ///
     /// # Errors
     /// If it ends again and again, or takes too long.
     pub async fn until_it_serves(&self) -> Result<(), CommandError> {
         let end = Instant::now() + START_TIMEOUT;
+        let arguments = self.controller_arguments();
+        let arguments: Vec<&str> =
+            ["etcd-ready"].into_iter().chain(arguments.iter().map(String::as_str)).collect();
         loop {
-            if TcpStream::connect(self.address).await.is_ok() {
+            if TcpStream::connect(self.address).await.is_ok()
+                && host_programs::run(&self.controller, &arguments, QUICK).await.is_ok()
+            {
                 return Ok(());
             }
             let exits = self.process.exits().filter(|exits| exits.is_failing());
             if exits.is_some() || Instant::now() > end {
                 let why = exits.map_or_else(
-                    || format!("it does not accept connections within {} s", START_TIMEOUT.as_secs()),
+                    || format!("it does not answer within {} s", START_TIMEOUT.as_secs()),
                     |exits| format!("it {}", fault::end(&exits.end, exits.count)),
                 );
                 let failure = CommandError::new(format!("cannot start {PROGRAM}: {why}"));
@@ -256,6 +268,11 @@ mod tests {
         record("etcd://127.0.0.1:23790", "/before/it/was/moved/etcd/ca.pem");
         require_no_other_store(&dir).expect("its own etcd");
         assert!(is_used(&dir).expect("readable"));
+        std::fs::remove_file(folder.path().join("up.yaml")).expect("it exists");
+        require_no_other_store(&dir).expect_err("the etcd of a person");
+        write("etcd/ca.pem", "");
+        require_no_other_store(&dir).expect("its own etcd");
+        UpSettings { local_etcd: true, ..UpSettings::default() }.write(&dir).expect("written");
         write(DATABASE, "");
         let refused = require_no_other_store(&dir).expect_err("a database");
         assert!(refused.hint.expect("a remedy").contains("pintle-controller migrate"));

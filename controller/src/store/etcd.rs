@@ -46,7 +46,7 @@ pub use client::Tls;
 pub use copy::{EtcdCopy, leave, newest_change, prepare_to_leave};
 pub use files::{CHUNK_BYTES, EtcdFiles};
 pub use layout::{FileManifest, Migration, StoreRecord};
-pub use open::{OpenError, Options, RecordedStore, is_remote, parse_address};
+pub use open::{OpenError, Options, RecordedStore, parse_address};
 
 use super::files::StoreFiles;
 use super::leader_leases::StoreLeases;
@@ -106,6 +106,17 @@ impl Etcd {
         let feed = tokio::spawn(feed::follow(core.clone())).abort_handle();
         let files = EtcdFiles::new(&core.client, core.layout.clone(), core.store_revision);
         Ok(Etcd(Arc::new(Handle { core, files, feed })))
+    }
+
+    /// Verifies that etcd answers a request for which it needs its majority. Other reasons not to use it are found by `open`.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn require_answer(options: &Options) -> Result<(), OpenError> {
+        match open::connect(options).await {
+            Err(error @ OpenError::Outage(_)) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Waits until the store is broken, and returns the reason. The process must

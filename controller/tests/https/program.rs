@@ -215,3 +215,41 @@ async fn a_missing_key_of_secrets_is_named_at_start_and_everything_else_is_serve
     assert_eq!(admin().handle(reveal()).await, Ok(content.clone()));
     program.signal(nix::sys::signal::Signal::SIGTERM);
 }
+
+/// A controller of another host may serve the models of an etcd that this one cannot reach.
+#[cfg(feature = "etcd")]
+#[test]
+fn a_key_is_not_rotated_while_an_etcd_that_others_may_use_cannot_be_reached() {
+    let folder = tempfile::tempdir().expect("a folder");
+    Program::start(folder.path()).signal(nix::sys::signal::Signal::SIGTERM);
+    let keys = || std::fs::read(folder.path().join("controller/secret-keys.yaml")).expect("it exists");
+    let before = keys();
+    let recorded = "cluster: '1'\nstore_generation: 00000000-0000-4000-8000-000000000001\nrevision: 1\n";
+    let connection = "connection:\n  address: etcd://127.0.0.1:1\n  prefix: /pintle\n";
+    for (text, reason) in
+        [(recorded.to_owned() + connection, "127.0.0.1:1"), (recorded.to_owned(), "etcd.yaml")]
+    {
+        std::fs::write(folder.path().join("controller/store/etcd.yaml"), text).expect("written");
+        let rotate = Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
+            .arg("rotate-secret-key")
+            .arg(folder.path())
+            .output();
+        let rotate = rotate.expect("it ran");
+        let stderr = String::from_utf8_lossy(&rotate.stderr);
+        assert!(!rotate.status.success() && stderr.contains(reason), "{stderr}");
+        assert_eq!(keys(), before);
+    }
+}
+
+/// A member without a majority accepts connections, too, and so does another program.
+#[cfg(feature = "etcd")]
+#[test]
+fn a_program_that_accepts_connections_is_no_etcd_that_is_ready() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || while listener.accept().is_ok() {});
+    let ready = Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
+        .args(["etcd-ready", "--store", &format!("etcd://{address}")])
+        .output();
+    assert_eq!(ready.expect("it ran").status.code(), Some(1));
+}

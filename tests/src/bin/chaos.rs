@@ -37,7 +37,9 @@ struct Arguments {
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let is_in_namespace = std::env::var_os(IN_NAMESPACE).is_some();
-    if is_root() && !is_in_namespace {
+    // root in a container may lack the capability
+    let probe = || Command::new("unshare").args(["--net", "true"]).status();
+    if is_root() && !is_in_namespace && probe().is_ok_and(|status| status.success()) {
         let mut command = Command::new("unshare");
         command.args(["--net", "--"]).arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
         // It returns only if the program cannot be started.

@@ -13,13 +13,15 @@ pub struct Pair {
     pub second: Vec<u64>,
     /// The ball that the controller shows in the settings of each of them; none if it has not passed one.
     pub shown: [Option<u64>; 2],
+    /// What each of them has kept because the game was over.
+    pub kept: [Vec<u64>; 2],
 }
 
 /// Returns what is wrong with a pair.
 ///
 /// The first unit receives 2, 4, ... and the second one 1, 3, ...: a ball is passed only when it has arrived. A pass that is
-/// lost or not shown ends the game early or leaves a gap; a hook whose effects are there and that runs again receives a
-/// number twice.
+/// lost or not shown leaves a gap, or ends the game before the receiver of the last ball has kept it; a hook whose effects are
+/// there and that runs again receives a number twice.
 pub fn of_pair(pair: &Pair) -> Vec<String> {
     let mut violations = Vec::new();
     let last = pair.first.iter().chain(&pair.second).copied().max().unwrap_or_default();
@@ -40,6 +42,12 @@ pub fn of_pair(pair: &Pair) -> Vec<String> {
     let shown = pair.shown.iter().flatten().copied().max().unwrap_or_default();
     if last == 0 || shown != last {
         violations.push(format!("{}: the ball {last} was received and {shown} is shown", pair.name));
+    }
+    let keeper = usize::from(last % 2 == 1); // the first unit receives the even numbers
+    let mut expected = [Vec::new(), Vec::new()];
+    expected[keeper].push(last);
+    if pair.kept != expected {
+        violations.push(format!("{}: {:?} was kept instead of {expected:?}", pair.name, pair.kept));
     }
     violations
 }
@@ -76,26 +84,37 @@ pub fn of_notes(answers: &BTreeMap<u64, Answer>, notes: &[u64]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn pair(first: &[u64], second: &[u64], shown: [Option<u64>; 2]) -> Pair {
-        Pair { name: "a".to_owned(), first: first.to_vec(), second: second.to_vec(), shown }
+    fn pair(first: &[u64], second: &[u64], shown: [Option<u64>; 2], kept: [&[u64]; 2]) -> Pair {
+        let (first, second, kept) = (first.to_vec(), second.to_vec(), kept.map(<[u64]>::to_vec));
+        Pair { name: "a".to_owned(), first, second, shown, kept }
     }
 
     #[test]
     fn each_ball_is_received_once() {
-        let right = pair(&[2, 4], &[1, 3], [Some(3), Some(4)]);
-        assert_eq!(of_pair(&right), [""; 0]);
-        assert_eq!(of_pair(&pair(&[2], &[1, 3], [Some(3), Some(2)])), [""; 0], "the other one received last");
+        let (shown, kept): (_, [&[u64]; 2]) = ([Some(3), Some(4)], [&[4], &[]]);
+        assert_eq!(of_pair(&pair(&[2, 4], &[1, 3], shown, kept)), [""; 0]);
+        let odd = pair(&[2], &[1, 3], [Some(3), Some(2)], [&[], &[3]]);
+        assert_eq!(of_pair(&odd), [""; 0], "the other one received last");
         for wrong in [
-            pair(&[2, 2, 4], &[1, 3], right.shown),
-            pair(&[2, 4], &[1, 1, 3], right.shown),
-            pair(&[2, 6], &[1, 3, 5], [Some(5), Some(6)]),
-            pair(&[2, 4], &[3], right.shown),
-            pair(&[4, 2], &[1, 3], right.shown),
-            pair(&[2, 4], &[1, 3], [Some(3), Some(2)]),
-            pair(&[2, 4], &[1, 3], [Some(5), Some(4)]),
-            pair(&[], &[], [None, None]),
+            pair(&[2, 2, 4], &[1, 3], shown, kept),
+            pair(&[2, 4], &[1, 1, 3], shown, kept),
+            pair(&[2, 6], &[1, 3, 5], [Some(5), Some(6)], [&[6], &[]]),
+            pair(&[2, 4], &[3], shown, kept),
+            pair(&[4, 2], &[1, 3], shown, kept),
+            pair(&[2, 4], &[1, 3], [Some(3), Some(2)], kept),
+            pair(&[2, 4], &[1, 3], [Some(5), Some(4)], kept),
+            pair(&[], &[], [None, None], [&[0], &[]]),
         ] {
             assert!(!of_pair(&wrong).is_empty(), "{wrong:?}");
+        }
+    }
+
+    /// The receiver of the last ball has passed it, and the pass is lost: nothing else is wrong.
+    #[test]
+    fn the_game_ends_only_when_the_receiver_of_the_last_ball_keeps_it() {
+        let shown = [Some(3), Some(4)];
+        for kept in [[&[][..], &[]], [&[], &[4]], [&[4, 4], &[]], [&[4], &[3]]] {
+            assert_eq!(of_pair(&pair(&[2, 4], &[1, 3], shown, kept)).len(), 1, "{kept:?}");
         }
     }
 

@@ -215,7 +215,7 @@ fn rest(system: &mut System) -> Result<Option<Duration>> {
     while started.elapsed() < REST {
         system.start_missing()?;
         let is_settled = system.host.pintle(&["wait", "--settled", "--timeout", "20s"]).code == 0;
-        if is_settled && show_the_same(system) {
+        if is_settled && show_the_same(system)? {
             return Ok(Some(started.elapsed()));
         }
         std::thread::park_timeout(POLL_INTERVAL);
@@ -224,7 +224,7 @@ fn rest(system: &mut System) -> Result<Option<Duration>> {
 }
 
 /// Whether each controller shows the same applications, with agents that are idle.
-fn show_the_same(system: &System) -> bool {
+fn show_the_same(system: &System) -> Result<bool> {
     let shown = |folder: &Path| {
         let output = std::process::Command::new(system.host.programs.join("pintle"))
             .args(["--data", text(folder), "status", "--format", "json"])
@@ -233,8 +233,8 @@ fn show_the_same(system: &System) -> bool {
             output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
         status.map(|status| without_times(status["applications"].clone()))
     };
-    let all: Vec<Option<Value>> = system.data_folders().iter().map(|folder| shown(folder)).collect();
-    all.iter().all(|one| one.is_some() && *one == all[0])
+    let all: Vec<Option<Value>> = system.client_folders()?.iter().map(|folder| shown(folder)).collect();
+    Ok(all.iter().all(|one| one.is_some() && *one == all[0]))
 }
 
 /// The same without the times, which may differ between controllers.
@@ -258,6 +258,7 @@ fn judge(system: &System, units: usize, seconds: &[Second], violations: &mut Vec
         text.lines().map(|line| line.parse().unwrap_or(u64::MAX)).collect()
     };
     let received = |number: usize| numbers(&unit(number).replace('/', "-"));
+    let kept = |number: usize| numbers(&format!("{}.stopped", unit(number).replace('/', "-")));
     let mut passes = 0;
     for first in (0..units).step_by(2) {
         let bag = |of: usize, other: usize| -> Option<u64> {
@@ -271,6 +272,7 @@ fn judge(system: &System, units: usize, seconds: &[Second], violations: &mut Vec
             first: received(first),
             second: received(first + 1),
             shown: [bag(first, first + 1), bag(first + 1, first)],
+            kept: [kept(first), kept(first + 1)],
         };
         passes += (pair.first.len() + pair.second.len()) as u64;
         violations.extend(check::of_pair(&pair));

@@ -8,6 +8,8 @@ use super::plan::{Sizes, Target};
 use crate::host::{Host, programs};
 use crate::scene::text;
 use anyhow::{Context, Result, bail};
+use api::ClientFile;
+use host::file::write_atomic;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -60,6 +62,8 @@ pub struct System {
     cluster: EtcdCluster,
     /// The folder in which the units write.
     pub trace: PathBuf,
+    /// The folder of [`System::client_folders`].
+    clients: PathBuf,
     /// The processes that are stopped.
     stopped: BTreeMap<Target, i32>,
     /// How often a controller has ended by itself, with its status.
@@ -104,6 +108,7 @@ impl System {
             host,
             cluster,
             trace,
+            clients: folder.join("clients"),
             stopped: BTreeMap::new(),
             ended: Vec::new(),
             _scratch: scratch,
@@ -223,10 +228,30 @@ impl System {
         run("nft", &[&format!("{verb} element inet chaos {element}")])
     }
 
-    /// The files of the logs.
+    /// Returns folders from which a command asks one of the controllers only: the data folder of a further one has the
+    /// addresses of others, which would answer in its place.
+    ///
+    /// # Errors
+    /// If a client file cannot be read or written.
+    pub fn client_folders(&self) -> Result<Vec<PathBuf>> {
+        let file: ClientFile =
+            charms::yaml::from_str(&std::fs::read_to_string(self.host.dir.join("client.yaml"))?)?;
+        let addresses = [&file.controller].into_iter().chain(self.further.iter().map(|it| &it.address));
+        let single = |(number, address): (usize, &String)| {
+            let single =
+                ClientFile { controller: address.clone(), other_controllers: Vec::new(), ..file.clone() };
+            let folder = self.clients.join(number.to_string());
+            std::fs::create_dir_all(&folder)?;
+            write_atomic(&folder.join("client.yaml"), charms::yaml::to_string(&single)?.as_bytes())?;
+            Ok(folder)
+        };
+        addresses.enumerate().map(single).collect()
+    }
+
+    /// The files of the logs, with those that were rotated.
     pub fn logs_with(&self, word: &str) -> Result<String> {
         let mut command = Command::new("grep");
-        command.args(["-rl", "--include=*.log", word]).args(self.data_folders());
+        command.args(["-rl", "--include=*.log*", word]).args(self.data_folders());
         Ok(String::from_utf8(command.output()?.stdout)?)
     }
 }

@@ -107,8 +107,13 @@ pub(super) async fn list(core: &Core) -> Result<(), CallError> {
     let (mut key, range_end) = core.layout.followed();
     let (mut listed, mut revision): (Vec<KeyValue>, i64) = (Vec::new(), 0);
     loop {
-        let page =
-            RangeRequest { key: key.clone(), range_end: range_end.clone(), limit: PAGE_KEYS, revision };
+        let page = RangeRequest {
+            key: key.clone(),
+            range_end: range_end.clone(),
+            limit: PAGE_KEYS,
+            revision,
+            ..RangeRequest::default()
+        };
         let page = core.watcher.range(page).await?;
         if revision == 0 {
             revision = page.header.unwrap_or_default().revision;

@@ -271,6 +271,11 @@ pub fn get_operation(key: Vec<u8>) -> RequestOp {
     RequestOp { operation: Some(Operation::Range(get(key))) }
 }
 
+/// An operation that reads when one key was written last.
+pub fn revision_operation(key: Vec<u8>) -> RequestOp {
+    RequestOp { operation: Some(Operation::Range(RangeRequest { keys_only: true, ..get(key) })) }
+}
+
 /// An operation that writes.
 pub fn put(key: Vec<u8>, value: &str) -> RequestOp {
     put_bytes(key, value.as_bytes().to_vec())

@@ -48,6 +48,9 @@ pub struct RangeRequest {
     /// The revision to read at; 0 for the newest.
     #[prost(int64, tag = "4")]
     pub revision: i64,
+    /// Whether the response leaves out the values.
+    #[prost(bool, tag = "8")]
+    pub keys_only: bool,
 }
 
 /// The response to [`RangeRequest`].

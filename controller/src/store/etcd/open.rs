@@ -194,7 +194,7 @@ fn is_prefix(prefix: &str) -> bool {
 }
 
 /// Whether a member's connections leave this host.
-pub fn is_remote(member: &str) -> bool {
+fn is_remote(member: &str) -> bool {
     let name = member.rsplit_once(':').map_or(member, |(name, _)| name);
     let address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
     name != "localhost" && !address.is_ok_and(|address| address.is_loopback())
@@ -260,6 +260,7 @@ pub(super) async fn open(options: Options) -> Result<Arc<Core>, OpenError> {
         transactions: Default::default(),
         fence: Default::default(),
         lease: Default::default(),
+        too_large: Default::default(),
         raising: Default::default(),
         retry_lock: Default::default(),
         readers,

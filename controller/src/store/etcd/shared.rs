@@ -13,7 +13,9 @@ use crate::store::outage::Outage;
 use crate::store::unavailable::{self, Unavailable};
 use crate::store::{Compacted, Position, StoreError};
 use state::documents::draft::Revision;
+use state::status::shared_presence::{Statement, Topic};
 use state::terms::names::Uuid;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -52,6 +54,8 @@ pub(super) struct Core {
     pub fence: Mutex<Revision>,
     /// The lease of this controller, with which its statements end; none before its first statement and after its end.
     pub lease: tokio::sync::Mutex<Option<i64>>,
+    /// The statements that etcd does not accept because of their size. They are not sent again.
+    pub too_large: Mutex<BTreeMap<(Uuid, Topic), Option<Statement>>>,
     /// Held while the fence is raised.
     pub raising: tokio::sync::Mutex<()>,
     /// Held by a transition that runs again after a conflict, so that the transitions of one handle do not conflict with

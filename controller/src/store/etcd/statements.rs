@@ -6,7 +6,9 @@
 
 use super::client::CallError;
 use super::known_statements::{StatementValue, stated_by};
-use super::layout::{delete, delete_range, get, get_operation, lease_of, put_with_lease, written_at};
+use super::layout::{
+    delete, delete_range, get, get_operation, lease_of, put_with_lease, revision_operation, written_at,
+};
 use super::messages::{Compare, RequestOp, TxnRequest, TxnResponse};
 use super::shared::Core;
 use crate::store::outage::Outage;
@@ -127,7 +129,14 @@ impl EtcdStatements {
         Ok(response)
     }
 
-    async fn change(&self, changes: Vec<StatementChange>) -> Result<(), CallError> {
+    async fn change(&self, mut changes: Vec<StatementChange>) -> Result<(), CallError> {
+        {
+            let mut too_large = self.0.too_large.lock().expect("no holder panics");
+            changes.retain(|change| {
+                too_large.get(&(change.agent, change.topic)).is_none_or(|known| *known != change.statement)
+            });
+            changes.iter().for_each(|change| drop(too_large.remove(&(change.agent, change.topic))));
+        }
         if changes.is_empty() {
             return Ok(());
         }
@@ -144,10 +153,15 @@ impl EtcdStatements {
         while !changes.is_empty() {
             let (compares, operations): (Vec<_>, Vec<_>) =
                 changes.iter().map(|change| self.operation(change, lease)).unzip();
-            let written = match self.write_or_read(compares, operations, Vec::new()).await {
-                // it would be the first one of the next list again, and nothing behind it would be stated
+            let key = |change: &StatementChange| self.0.layout.statement(change.agent, change.topic);
+            let reads = changes.iter().map(|change| revision_operation(key(change))).collect();
+            let written = match self.write_or_read(compares, operations, reads).await {
+                // it would be in the next list again, and nothing behind it would be stated
                 Err(CallError::TooLarge(why)) if changes.len() == 1 => {
-                    tracing::warn!("a statement about agent {} is not written: {why}", changes[0].agent);
+                    let StatementChange { agent, topic, statement, .. } = changes.remove(0);
+                    tracing::warn!("a statement about agent {agent} is not written: {why}");
+                    let mut too_large = self.0.too_large.lock().expect("no holder panics");
+                    too_large.insert((agent, topic), statement);
                     return Ok(());
                 }
                 written => written?,
@@ -155,8 +169,12 @@ impl EtcdStatements {
             if written.succeeded {
                 return Ok(());
             }
-            let revision = written.header.unwrap_or_default().revision.unsigned_abs();
-            self.0.wait_reached(revision).await.map_err(CallError::Unknown)?;
+            // The revision of the response may be that of a key that the mirror does not follow. A key that was deleted is none
+            // of these: its change stays in the list, and is written below.
+            let overtaking = written.responses.iter().filter_map(|response| response.range.as_ref());
+            let newest =
+                overtaking.flat_map(|range| &range.kvs).map(|kv| kv.mod_revision.unsigned_abs()).max();
+            self.0.wait_reached(newest.unwrap_or_default()).await.map_err(CallError::Unknown)?;
             let before = changes.len();
             changes.retain(|change| {
                 let stated = self.stated(change.agent, change.topic);
@@ -166,7 +184,7 @@ impl EtcdStatements {
                 break;
             }
         }
-        // The mirror does not have what has overtaken them: a statement that this version cannot read.
+        // The mirror does not have what has overtaken them: the end of a statement, or one that this version cannot read.
         for change in changes {
             let (compare, operation) = self.operation(&change, lease);
             self.write(vec![compare], vec![operation]).await?;
@@ -208,6 +226,7 @@ impl EtcdStatements {
     }
 
     async fn remove(&self, agent: Uuid) -> Result<(), CallError> {
+        self.0.too_large.lock().expect("no holder panics").retain(|(of, _), _| *of != agent);
         let has_any = self.0.mirror().statements.has_any(agent);
         if !has_any {
             return Ok(());
