@@ -362,6 +362,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         "`controller.log`",
         &[(LOG_FILE, "LOG_FILE_BYTES_MAX", Bytes), (LOG_FILE, "UNROTATED_BYTES_MAX", Bytes)],
     ),
+    ("`etcd.log`", &[(LOG_FILE, "LOG_FILE_BYTES_MAX", Bytes)]),
     (
         "run folders of a unit",
         &[
