@@ -140,7 +140,7 @@ fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothi
         "cd $(mktemp -d); value() { head -c $1 /dev/zero | tr '\\0' v; }\n\
          relation-set -r cluster:0 a=before; state-set a=before\n\
          secret=$(secret-add --owner unit text=before)\n\
-         value 4194304 > big; value 3145728 > medium; value 716800 > content; value 380000 > small; value 10000 > tiny\n\
+         value 4194304 > big; value 3145728 > medium; value 1048576 > mib; value 716800 > content; value 380000 > small; value 10000 > tiny\n\
          { printf 'a: '; cat big; } > big.yaml; { printf 'm: '; cat medium; } > medium.yaml; { printf 'b: '; cat small; } > small.yaml\n\
          attempt() { name=$1; shift; \"$@\" >out 2>err; code=$?\n\
          report $name $code $(wc -l <err) $(grep -c ^ERROR err) \"$(grep -oE '[0-9]{5,}' err | sort -n | head -1)\"; cat err >&2; }\n\
@@ -148,7 +148,7 @@ fn a_value_of_a_megabyte_is_refused_in_one_line_with_the_limit_and_changes_nothi
          relation-set -r cluster:0 --file $PWD/medium.yaml\n\
          attempt hook relation-set -r cluster:0 --app --file $PWD/medium.yaml\n\
          relation-set -r cluster:0 m=\n\
-         attempt secret secret-add --owner unit text#file=$PWD/big\n\
+         attempt secret secret-add --owner unit text#file=$PWD/mib\n\
          attempt sealed secret-set $secret text#file=$PWD/content\n\
          attempt leader leader-set a=$(value 65536) b=$(value 65536) c=$(value 65536) d=$(value 65536)\n\
          attempt state state-set --file $PWD/small.yaml\n\

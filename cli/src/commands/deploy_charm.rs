@@ -65,7 +65,7 @@ pub struct DeployArgs {
     #[arg(long, value_name = "FILE")]
     pub overlay: Vec<PathBuf>,
     /// Machines of the model for those of the bundle: `existing` for those of the same names, and BUNDLE=MODEL pairs
-    #[arg(long, value_delimiter = ',', value_name = "existing|MACHINE=MACHINE")]
+    #[arg(long, value_delimiter = ',', value_name = "MACHINES")]
     pub map_machines: Vec<String>,
     #[command(flatten)]
     pub ignored: IgnoredArgs,

@@ -2,6 +2,7 @@
 
 mod actions;
 mod charm_problems;
+mod dry_run;
 mod failures;
 mod followed_runs;
 mod locks;
@@ -10,9 +11,7 @@ mod store;
 
 use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
-use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
-use cli::command_flags::CommandFlags;
-use cli::times::Zone;
+use api::{EntityState, HookLock, StatusInfo};
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::failure_reason::FailureReason;
@@ -22,7 +21,7 @@ use state::terms::health::{
 };
 use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
-use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::refusal::record::RecordRefusal;
 use state::terms::start_reason::StartReason;
@@ -343,35 +342,6 @@ fn each_state_renders_as_in_the_golden_file() {
         "states.txt",
         &states.iter().map(|state| format!("{}\n", entity_state::describe(state))).collect::<String>(),
     );
-}
-
-#[test]
-fn a_dry_run_renders_as_in_the_golden_file() {
-    let web = UnitName::new("web", 0);
-    let relation = RelationName { number: 3, ends: "db:server web:db".parse().expect("the ends") };
-    let departed = RelationEvent::Departed { unit: UnitName::new("db", 0), departing: web.clone() };
-    let hook = Hook::Relation { relation: 3, endpoint: "db".to_owned(), event: departed };
-    let result = DryRun {
-        removed_immediately: vec![Entity::Relation(relation.clone())],
-        dying: vec![Entity::Application("web".to_owned()), Entity::Unit(web.clone())],
-        hooks: vec![ExpectedHook { unit: web.clone(), hook }],
-        skipped_hooks: vec![ExpectedHook { unit: web.clone(), hook: Hook::Stop }],
-        removed_eventually: vec![Entity::Machine("0".to_owned()), Entity::Unit(web.clone())],
-        kept: vec![Cause::new(
-            Entity::Machine("1".to_owned()),
-            Duty::RemoveStorage { storage: vec!["data/0".parse().expect("an id")] },
-            Actor::Operator,
-        )],
-        blockers: vec![Cause::of_unit_agent(&web, Duty::LeaveScopes { relations: vec![relation] })],
-        truncated: true,
-    };
-    let text = |force| {
-        format!(
-            "# {force:?}\n{}",
-            cli::render::dry_run::text(&result, force, NOW_MS, &Zone::new(true), &CommandFlags::default())
-        )
-    };
-    compare("dry_run.txt", &[Force::No, Force::AfterWait, Force::AtOnce].map(text).join("\n"));
 }
 
 #[test]
