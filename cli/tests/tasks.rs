@@ -104,7 +104,6 @@ async fn declared_actions_are_listed_with_their_schemas_on_request() {
         "description": "Back up the data."
     });
     assert_eq!(actions["backup"], shown);
-
     let session = FakeSession::new(FakeController::default());
     run_command(&["actions", "ledger"], &session, None).await.expect("there are none");
     assert_eq!(session.printed().0, "");

@@ -10,6 +10,7 @@ mod commits;
 mod decision_views;
 mod destruction;
 mod development;
+mod documents;
 mod dry_run;
 mod force;
 #[path = "../../../tests/support/src/hook_context.rs"]
@@ -31,7 +32,7 @@ mod well_known;
 
 use crate::agents::session::{self, AgentSession, Attach};
 use crate::charm::{Charm, Role};
-use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
+use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, MachineDoc, Model, UnitDoc, last_id};
@@ -54,7 +55,6 @@ use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
-use crate::terms::store_engine::StoreEngine;
 use crate::transitions::{record_commit, run_reports::LogLines};
 use crate::unit::local::{Event, Local};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
@@ -65,6 +65,7 @@ use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::machine_view;
 use crate::views::view::{self, SentView};
 pub use charms::{db, endpoint, logging, plain, shop, web};
+pub use documents::Documents;
 pub use refusals::{not_found, reason, refused};
 use std::collections::{BTreeMap, BTreeSet};
 pub use well_known::{stale, web0};
@@ -73,39 +74,6 @@ pub const MODEL: Model = Model(Uuid(7));
 
 /// The bounds of inline settings under test: everything, nothing, and a size at which small bags are sometimes omitted.
 const BOUNDS: [usize; 3] = [INLINE_BYTES_MAX, 0, 100];
-
-/// All documents as of one revision.
-#[derive(Clone, Default)]
-pub struct Documents {
-    revision: Revision,
-    pub engine: StoreEngine,
-    pub map: BTreeMap<String, (Revision, String)>,
-}
-
-impl Reader for Documents {
-    fn engine(&self) -> StoreEngine {
-        self.engine
-    }
-    fn revision(&self) -> Revision {
-        self.revision
-    }
-    fn get(&self, key: &str) -> Option<StoredDocument> {
-        let (revision, value) = self.map.get(key)?.clone();
-        Some(StoredDocument { key: key.to_owned(), revision, value: value.into() })
-    }
-    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        let from = prefix.max(after).to_owned();
-        let range = self.map.range(from..).skip_while(|(key, _)| key.as_str() <= after);
-        let below = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
-        below
-            .map(|(key, (revision, value))| StoredDocument {
-                key: key.clone(),
-                revision: *revision,
-                value: value.clone().into(),
-            })
-            .collect()
-    }
-}
 
 pub struct World {
     pub documents: Documents,

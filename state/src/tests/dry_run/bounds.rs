@@ -1,6 +1,7 @@
 //! A dry run is bounded, and reports that it is truncated.
 
 use crate::documents::blockers::EntityId;
+use crate::documents::draft::{Revision, StoredDocument};
 use crate::terms::force::Force;
 use crate::tests::dry_run::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
 use crate::tests::*;
