@@ -3,6 +3,7 @@
 //! A copy as a tree of values would take a hundred times the memory of a message that nests maps of one entry. Used by
 //! `record_validation` and `record_bounds`, which do not trust what they measure.
 
+use crate::unit::writes::Counted;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -22,24 +23,10 @@ pub(super) struct JsonMeasure {
 impl JsonMeasure {
     /// Measures a message; `number_max` is the largest absolute value of an integer.
     pub(super) fn of(message: &impl Serialize, number_max: u64) -> JsonMeasure {
-        let (mut written, mut open) = (Written(0), Open { number_max, ..Open::default() });
+        let (mut written, mut open) = (Counted(0), Open { number_max, ..Open::default() });
         let mut serializer = Serializer::with_formatter(&mut written, &mut open);
         message.serialize(&mut serializer).expect("messages are plain data");
         JsonMeasure { bytes: written.0, depth: open.depth_max, too_large: open.too_large }
-    }
-}
-
-/// Counts what is written, and keeps nothing.
-struct Written(usize);
-
-impl io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

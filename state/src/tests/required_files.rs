@@ -18,7 +18,7 @@ const TEXTS: RunTexts = RunTexts { omitted_lines: |_, _| String::new() };
 const KEPT: [RequiredFile; 1] = [RequiredFile::Metadata];
 
 /// A unit that has started, and its view.
-fn started() -> (Local, Snapshot) {
+pub(super) fn started() -> (Local, Snapshot) {
     let mut world = World::new();
     world.deploy("plain", "plain", 1);
     let mut agent = Agent::attach(&mut world, "plain/0");

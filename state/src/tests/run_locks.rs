@@ -1,12 +1,12 @@
 //! The locks under which hooks and actions run (spec/uniter.md B.5).
 
-use super::{Agent, MODEL, World, view};
+use super::required_files::started;
 use crate::charm::Action;
 use crate::terms::run_lock::{HeldLock, RunLock};
 use crate::terms::status::ActionStatus;
 use crate::unit::decision::{Act, Now};
 use crate::unit::resolve::next;
-use crate::unit::snapshot::{ActionView, Snapshot};
+use crate::unit::snapshot::ActionView;
 use std::sync::Arc;
 
 fn action(parallel: bool, group: &str) -> Action {
@@ -15,17 +15,11 @@ fn action(parallel: bool, group: &str) -> Action {
 
 /// What a started unit does next when this action is enqueued, in a model with this setting `parallel`.
 fn next_with(action: Action, parallel: bool, held_lock: HeldLock) -> Act {
-    let mut world = World::new();
-    world.deploy("plain", "plain", 1);
-    let mut agent = Agent::attach(&mut world, "plain/0");
-    agent.start(&mut world);
-    let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
-    let mut view = Snapshot::from_full(view.delta).expect("a full view is complete");
-    view.position.store_generation = agent.local.store_generation.unwrap_or_default();
+    let (local, mut view) = started();
     view.model.parallel = parallel;
     Arc::make_mut(&mut view.charm.declared).actions.insert("copy".to_owned(), action);
     view.actions.insert(1, ActionView::new("copy".to_owned(), Default::default(), ActionStatus::Pending));
-    next(&agent.local, Some(&view), &Now { held_lock, ..Now::hypothetical() }).act
+    next(&local, Some(&view), &Now { held_lock, ..Now::hypothetical() }).act
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(crate) fn size(value: &impl Serialize) -> usize {
 }
 
 /// Counts what is written, and keeps nothing: settings have several MiB, and each tool call measures them.
-struct Counted(usize);
+pub(crate) struct Counted(pub(crate) usize);
 
 impl io::Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
